@@ -1,0 +1,42 @@
+# Everything runs in .venv, which is made on first use; all that is needed beforehand is Python 3.11 or later and make.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+
+.PHONY: help demo test test-torch lint bench clean
+help:  ## what can be made
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/installed  ## recover random signals and draw truth against estimate
+	$(BIN)/sparsect recover --random 400x1000 --sparsity 150 --snr 20 --seed 0 --plot out/recovery.png --out out/x.npz
+
+test: .venv/installed-dev  ## run the tests on NumPy and array-api-strict
+	$(BIN)/pytest -q
+
+test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
+	$(BIN)/pytest -q tests/test_libraries.py --library torch
+
+lint: .venv/installed-dev  ## style and types
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: .venv/installed-dev  ## the numbers in benchmarks/results
+	$(BIN)/python benchmarks/recovery.py
+
+clean:  ## remove .venv and what was made
+	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; call make PYTHON=...") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ .venv/installed
+
+.venv/installed-torch: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	touch $@

@@ -1,0 +1,54 @@
+"""Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
+
+from .checks import ConvergenceWarning, InputError
+from .metrics import mse, snr_db, support_recovery
+from .operators import (
+    DenseOperator,
+    MatrixFree,
+    Operator,
+    SparseOperator,
+    SubsampledDCT,
+    SubsampledFourier,
+    as_operator,
+)
+from .problems import Problem, random_problem
+from .projections import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
+from .recover import recover
+from .result import Result, load_result
+from .solve import Snapshot, Solver, State, solve
+from .solvers import METHODS, AlternatingMap, DifferenceMap
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "Affine",
+    "AlternatingMap",
+    "Ball",
+    "ConvergenceWarning",
+    "DataSet",
+    "DenseOperator",
+    "DifferenceMap",
+    "InputError",
+    "MatrixFree",
+    "Operator",
+    "Problem",
+    "Relaxed",
+    "Result",
+    "Snapshot",
+    "Solver",
+    "SparseOperator",
+    "State",
+    "SubsampledDCT",
+    "SubsampledFourier",
+    "as_operator",
+    "load_result",
+    "mse",
+    "project_data",
+    "project_sparse",
+    "random_problem",
+    "recover",
+    "snr_db",
+    "solve",
+    "support_recovery",
+]

@@ -1,0 +1,123 @@
+"""Which array library, device, dtype and random generator? Nothing here knows any mathematics.
+
+Everything outside ``kernels/`` is written against the array API standard, so NumPy, torch and CuPy arrays
+are computed where they live and come back as what they were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from .checks import InputError, reject
+
+Array = Any
+Namespace = Any
+
+ACCEPTED_DTYPES = "an array of integers, float32, float64, complex64 or complex128"
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The array-API namespace that all ``arrays`` belong to."""
+    try:
+        return compat.array_namespace(*arrays)
+    except TypeError:
+        kinds = " and ".join(sorted({type(array).__module__.split(".")[0] for array in arrays}))
+        raise InputError(f"Phi, y: got arrays of {kinds}, accepted is one array library for both") from None
+
+
+def is_numpy(xp: Namespace) -> bool:
+    """Whether ``xp`` is NumPy, whose own fast paths ``kernels/`` may use."""
+    return compat.is_numpy_namespace(xp)
+
+
+def is_complex(x: Array) -> bool:
+    """Whether ``x`` has a complex dtype."""
+    return bool(namespace(x).isdtype(x.dtype, "complex floating"))
+
+
+def conj(x: Array) -> Array:
+    """Complex conjugate; real arrays come back as they are, without a copy."""
+    return namespace(x).conj(x) if is_complex(x) else x
+
+
+def squared_norm(x: Array) -> Array:
+    """Squared Euclidean norm along the last axis, real."""
+    xp = namespace(x)
+    total = xp.vecdot(x, x)
+    return xp.real(total) if is_complex(x) else total
+
+
+def norm(x: Array) -> Array:
+    """Euclidean norm along the last axis."""
+    return namespace(x).sqrt(squared_norm(x))
+
+
+def real_dtype(x: Array) -> Any:
+    """The real dtype with the precision of ``x``."""
+    return norm(x[..., :0]).dtype
+
+
+def epsilon(x: Array) -> float:
+    """Machine epsilon of the precision of ``x``."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def is_single(x: Array) -> bool:
+    """Whether ``x`` is float32 or complex64."""
+    return epsilon(x) > 1e-10
+
+
+def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -> Array:
+    """``value`` as a finite float or complex array; anything else raises an error that names ``name``."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise reject(name, "a masked array", "an array without masked entries")
+    if compat.is_array_api_obj(value):
+        array = value.detach() if hasattr(value, "detach") else value
+    else:
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):
+            raise reject(name, f"an object of type {type(value).__name__}", ACCEPTED_DTYPES) from None
+    xp = namespace(array)
+    if is_numpy(xp) and array.dtype.kind not in "biufc":
+        raise reject(name, f"an array of dtype {array.dtype}", ACCEPTED_DTYPES)
+    if xp.isdtype(array.dtype, ("bool", "integral")):
+        array = xp.astype(array, xp.float64)
+    if array.dtype not in (xp.float32, xp.float64, xp.complex64, xp.complex128):
+        raise reject(name, f"an array of dtype {array.dtype}", ACCEPTED_DTYPES)
+    if dimensions is not None and array.ndim not in dimensions:
+        wanted = " or ".join(str(count) for count in dimensions)
+        raise reject(name, f"an array with {array.ndim} dimensions, shape {tuple(array.shape)}", f"{wanted} dimensions")
+    finite = xp.isfinite(array)
+    if not bool(xp.all(finite)):
+        bad = int(xp.sum(xp.astype(~finite, xp.int64)))
+        raise reject(name, f"{bad} entries that are NaN or infinite", "finite entries only")
+    return array
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The random generator that ``rng`` (a seed, a Generator or None for fresh entropy) stands for."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise reject("rng", repr(rng), "a non-negative integer, a numpy.random.Generator or None") from None
+
+
+def to_numpy(x: Array) -> np.ndarray[Any, Any]:
+    """``x`` as a NumPy array on the host."""
+    if compat.is_array_api_obj(x):
+        return np.asarray(compat.to_device(x, "cpu")) if not is_numpy(namespace(x)) else np.asarray(x)
+    return np.asarray(x)
+
+
+def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:
+    """``array`` in the library and on the device of ``like``, its dtype unchanged."""
+    return namespace(like).asarray(array, device=compat.device(like))
+
+
+def take_rows(x: Array, rows: np.ndarray[Any, Any]) -> Array:
+    """The given rows (axis 0) of ``x``."""
+    return namespace(x).take(x, from_numpy(rows, x), axis=0)

@@ -1,0 +1,57 @@
+"""Is what came in acceptable? One error type, one wording: the argument, what came, what is accepted."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+
+class InputError(ValueError):
+    """An argument, file or option that cannot be used; the message names it and says what would work."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An inner iteration stopped before it reached its stated tolerance."""
+
+
+def reject(name: str, received: object, accepted: str) -> InputError:
+    """The error every check raises: ``name``, what was received and what is accepted."""
+    return InputError(f"{name}: got {received}, accepted is {accepted}")
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """``value`` as an int within ``low`` and ``high`` (both included)."""
+    accepted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    if isinstance(value, bool):
+        raise reject(name, repr(value), accepted)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise reject(name, repr(value), accepted) from None
+    if number < low or (high is not None and number > high):
+        raise reject(name, number, accepted)
+    return number
+
+
+def real_number(name: str, value: Any, accepted: str, low: float = -math.inf, nonzero: bool = False) -> float:
+    """``value`` as a finite float of at least ``low``; ``accepted`` words the rule for the error."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise reject(name, repr(value), accepted) from None
+    if not math.isfinite(number) or number < low or (nonzero and number == 0):
+        raise reject(name, repr(value), accepted)
+    return number
+
+
+def choice(name: str, value: object, options: Iterable[str]) -> str:
+    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest one."""
+    known = list(options)
+    if isinstance(value, str) and value in known:
+        return value
+    nearest = difflib.get_close_matches(str(value), known, n=1)
+    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    raise reject(name, repr(value), "one of " + ", ".join(repr(option) for option in known) + hint)

@@ -1,0 +1,137 @@
+"""How do arrays get into and out of files: whole or not at all, and never by pickle?"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .checks import InputError, choice
+
+FORMATS = ".npy, .npz, .mat or .csv"
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside ``path``: takes its place when the block ends well, is removed when it does not."""
+    final = Path(path)
+    temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
+    try:
+        yield temporary
+        os.replace(temporary, final)
+    except OSError as error:
+        raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays to a compressed ``.npz`` file."""
+    with replacing(path) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """All arrays of an ``.npz`` file, by name."""
+    with _clear_errors(path):
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, sum(entry.file_size for entry in archive.infolist()))
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
+    """The array in a ``.npy``, ``.npz``, ``.mat`` or ``.csv`` file; a SciPy sparse matrix where the file holds one.
+
+    A file with several arrays is asked for the first of the names in ``prefer`` it holds, or for the one named after a
+    colon: ``data.npz:y``.
+    """
+    name = os.fspath(path)
+    wanted: str | None = None
+    if not Path(name).exists() and ":" in name:
+        name, _, wanted = name.rpartition(":")
+    readers: dict[str, Callable[[str], Any]] = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".mat": _read_mat,
+        ".csv": _read_csv,
+    }
+    suffix = Path(name).suffix.lower()
+    if suffix not in readers:
+        raise InputError(f"{name}: got a file of type {suffix or 'unknown'!r}, accepted is {FORMATS}")
+    with _clear_errors(name):
+        _check_size(name, os.stat(name).st_size)
+        found = readers[suffix](name)
+    if not isinstance(found, dict):
+        return found
+    if wanted is not None:
+        return found[choice(f"{name}: array", wanted, found)]
+    for key in prefer:
+        if key in found:
+            return found[key]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    raise InputError(
+        f"{name}: got {len(found)} arrays ({', '.join(found)}), say which one: {name}:{next(iter(found), 'NAME')}"
+    )
+
+
+def _read_npy(path: str) -> Any:
+    # A memory map checks the declared shape against the file's size before anything is allocated.
+    return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _read_npz(path: str) -> Any:
+    arrays = read_npz(path)
+    if {"format", "shape", "data"} <= set(arrays):
+        import scipy.sparse
+
+        return scipy.sparse.load_npz(path)
+    return arrays
+
+
+def _read_mat(path: str) -> dict[str, Any]:
+    import scipy.io
+
+    declared = scipy.io.whosmat(path)
+    _check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
+    return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
+
+
+def _read_csv(path: str) -> Any:
+    return np.loadtxt(path, delimiter=",", ndmin=1)
+
+
+@contextlib.contextmanager
+def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a reader raises into one error that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except NotImplementedError:
+        raise InputError(f"{path}: a MATLAB 7.3 file; save it with '-v7', or as .npy, .npz or .csv") from None
+    except MemoryError:
+        raise InputError(f"{path}: does not fit into memory") from None
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: damaged or not what its name says ({reason})") from None
+
+
+def _check_size(path: str | os.PathLike[str], size: int) -> None:
+    """Refuse a file whose contents cannot fit into this machine's memory before reading any of it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**36
+    if size > memory // 2:
+        limit = f"half of memory, {memory / 2**31:.1f} GiB"
+        raise InputError(f"{path}: its arrays take {size / 2**30:.1f} GiB, accepted is up to {limit}")

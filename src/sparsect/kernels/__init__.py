@@ -1,0 +1,1 @@
+"""How does one hot loop run fast on this device? One function, several engines, the same result."""

@@ -1,0 +1,186 @@
+"""Nearest point in a set: sparsity (A) and agreement with the data (B) in three forms.
+
+P_A keeps the s largest magnitudes. P_B is one of
+
+    Affine()        nearest x with Phi x = y:            x - Phi^+ (Phi x - y)           (the paper's equation for P_B)
+    Relaxed(alpha)  the same, damped:                    x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
+    Ball()          nearest x with ||Phi x - y|| <= noise_norm, exactly
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from .arrays import Array, epsilon, floating, namespace, norm
+from .checks import real_number, reject
+from .kernels.selection import kth_largest
+from .operators import as_operator
+from .problems import Problem
+from .row_space import RowSpace
+
+
+def project_sparse(x: Array, sparsity: int) -> Array:
+    """P_A: every row of ``x`` with all but its ``sparsity`` largest magnitudes set to zero.
+
+    Exactly ``sparsity`` entries are kept; among equal magnitudes the first ones win.
+    """
+    xp, n = namespace(x), x.shape[-1]
+    if sparsity == 0:
+        return xp.zeros_like(x)
+    if sparsity == n:
+        return x
+    magnitude = xp.abs(x)
+    threshold = kth_largest(magnitude, sparsity)
+    keep = magnitude >= threshold
+    if int(xp.count_nonzero(keep)) > sparsity * math.prod(x.shape[:-1]):
+        above = magnitude > threshold
+        room = sparsity - xp.count_nonzero(above, axis=-1)[..., None]
+        ties = keep & ~above
+        keep = above | (ties & (xp.cumulative_sum(xp.astype(ties, room.dtype), axis=-1) <= room))
+    return xp.where(keep, x, xp.zeros_like(x))
+
+
+class DataSet(ABC):
+    """A form of the set B, as configuration; ``damping`` says how hard a residual is pulled to zero."""
+
+    def radius(self, problem: Problem, defect: Array) -> Array:
+        """Residual norm each row is left within the range of Phi; ``defect`` is what no x can reach."""
+        return 0 * defect
+
+    @abstractmethod
+    def damping(self, space: RowSpace, residual: Array, radius: Array) -> Any:
+        """alpha in P_B(x) = x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y): a number, or one for each row."""
+
+
+@dataclass(frozen=True)
+class Affine(DataSet):
+    """B = {x : Phi x = y}, or the least-squares solutions where y is out of reach."""
+
+    def damping(self, space: RowSpace, residual: Array, radius: Array) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Relaxed(DataSet):
+    """B softened: a step towards {Phi x = y} that spares directions in which Phi is weak (sigma^2 below ``alpha``).
+
+    Not a projection but the proximal map of ||Phi x - y||^2 / (2 alpha).
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        real_number("alpha", self.alpha, "a number of at least 0", low=0.0)
+
+    def damping(self, space: RowSpace, residual: Array, radius: Array) -> float:
+        return self.alpha
+
+
+@dataclass(frozen=True)
+class Ball(DataSet):
+    """B = {x : ||Phi x - y|| <= noise_norm}, projected onto exactly.
+
+    The nearest point is the relaxed one for the alpha at which the residual has just the norm allowed; with
+    nu = 1 / alpha, that is 1 / ||(I + nu K)^-1 r|| = 1 / radius, K = Phi Phi^H. The left side is concave and
+    increasing in nu, so Newton's iteration from nu = 0 climbs to the root without ever passing it.
+    """
+
+    max_newton: int = 60
+
+    def radius(self, problem: Problem, defect: Array) -> Array:
+        if problem.noise_norm is None:
+            raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
+        xp = namespace(defect)
+        slack = problem.noise_norm - defect
+        # The defect is known to the accuracy of a product with y only.
+        rounding = max(defect_tolerance(problem), 1e-12) * norm(problem.y)
+        if bool(xp.any(slack < -rounding)):
+            least = float(xp.max(xp.where(slack < -rounding, defect, 0 * defect)))
+            given = float(xp.min(problem.noise_norm))
+            raise reject("noise_norm", f"{given:g}", f"at least {least:g}: no x brings Phi x nearer to y")
+        squared = (problem.noise_norm + defect) * xp.where(slack > 0, slack, 0 * slack)
+        return xp.sqrt(squared)
+
+    def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
+        xp, eps = namespace(residual), epsilon(residual)
+        length = norm(residual)[..., None]
+        # A radius of zero asks for nu = infinity; rounding level is as near as floating point comes.
+        goal = xp.where(radius[..., None] > eps * length, radius[..., None] + 0 * length, eps * length)
+        outside = length > goal
+        nu = xp.zeros_like(length)
+        for _ in range(self.max_newton):
+            shrunk = space.resolvent(residual, nu)
+            length = norm(shrunk)[..., None]
+            going = length > goal * (1 + 8 * eps)
+            if not bool(xp.any(going)):
+                break
+            slope = _real_vecdot(shrunk, space.gram(space.resolvent(shrunk, nu)))
+            safe = xp.where(going, length, xp.ones_like(length))
+            rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
+            nu = xp.where(going, nu + rise, nu)
+        active = outside & (nu > 0)
+        return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
+
+
+def defect_tolerance(problem: Problem) -> float:
+    """Relative accuracy to which the unreachable part of y is known."""
+    space = problem.operator.row_space
+    tol = getattr(space, "tol", None)
+    return 100 * epsilon(problem.y) if tol is None else 10 * float(tol(problem.y))
+
+
+def _real_vecdot(x: Array, y: Array) -> Array:
+    xp = namespace(x)
+    total = xp.vecdot(x, y)[..., None]
+    return xp.real(total) if xp.isdtype(total.dtype, "complex floating") else total
+
+
+class DataProjection:
+    """P_B for one problem, in the image coordinates of Phi's row space.
+
+    Solvers that keep ``image(x)`` beside x need one product with the basis for a correction and one for an image.
+    """
+
+    def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
+        self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
+        self.space = problem.operator.row_space
+
+    def target(self, problem: Problem) -> tuple[Array, Array]:
+        """The problem's data in image coordinates and the radius each row is allowed."""
+        target, defect = self.space.target(problem.y)
+        return target, self.data_set.radius(problem, defect)
+
+    def image(self, x: Array) -> Array:
+        """Image coordinates of every row of ``x``."""
+        return self.space.image(x)
+
+    def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
+        """x - P_B(x) and its image, from the image of x alone."""
+        residual = self.space.residual(image, target)
+        return self.space.correction(residual, self.data_set.damping(self.space, residual, radius))
+
+
+def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, noise_norm: Any = None) -> Array:
+    """P_B: every row of ``x`` moved to the nearest point that agrees with the data.
+
+    Parameters
+    ----------
+    x : (n,) or (batch, n)
+    Phi, y : as for :func:`sparsect.recover`
+    data_set : Affine, Relaxed or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
+    noise_norm : radius of the ball, a number or one for each row.
+    """
+    problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)
+    x = floating("x", x, dimensions=(1, 2))
+    rows = x[None, :] if x.ndim == 1 else x
+    n = problem.operator.shape[1]
+    if rows.shape[-1] != n or rows.shape[0] not in (1, problem.batch):
+        raise reject("x", f"shape {tuple(x.shape)}", f"({n},) or ({problem.batch}, {n})")
+    xp = namespace(rows, problem.y)
+    rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
+    data = DataProjection(problem, data_set)
+    moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -1,0 +1,81 @@
+"""The front door: problem and method in, result out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .checks import choice, reject
+from .problems import Problem
+from .result import Result
+from .solve import Snapshot, Solver, solve
+from .solvers import METHODS
+from .trace import Measure
+
+
+def recover(
+    Phi: Any,
+    y: Any,
+    sparsity: int,
+    method: str | Solver = "difference-map",
+    *,
+    noise_norm: Any = None,
+    max_iter: int = 1000,
+    max_seconds: float | None = None,
+    tol: float | None = None,
+    callback: Callable[[Snapshot], Any] | None = None,
+    record: Iterable[str] | Mapping[str, Measure] = ("gap",),
+    record_at: int | Iterable[int] = 10,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 100,
+) -> Result:
+    """Find x with at most ``sparsity`` nonzeros and Phi x close to y.
+
+    Parameters
+    ----------
+    Phi : (m, n) array of NumPy, torch or CuPy, SciPy sparse matrix or LinearOperator, or a ``sparsect.Operator``.
+        To solve several times with one Phi, pass ``sparsect.as_operator(Phi)``: it is then factored only once.
+    y : (m,) or (batch, m); every row is a signal of its own. Its library, device and dtype are those of the answer.
+    sparsity : s, the number of nonzeros allowed, from 0 to n.
+    method : a name from ``sparsect.METHODS``, or a configured solver such as ``DifferenceMap(beta=0.5)``.
+    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the data set is the
+        exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y.
+    max_iter, max_seconds : when to stop at the latest; seconds count iterating only.
+    tol : a row has converged when its gap is at most tol times the norm of its starting point. Default 1e-6, or 1e-4
+        in single precision. Converged rows leave the batch and cost no more time.
+    callback : called with a :class:`~sparsect.Snapshot` after every step; return True to stop.
+    record : measures for ``result.history``: names among gap, residual_norm, converged, support, x, or a mapping
+        from names of your own to functions of a snapshot, ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
+    record_at : every so many iterations, or a list of iterations. The clock stands still while measuring.
+    checkpoint : an ``.npz`` file to save the run in, every ``checkpoint_every`` steps, at the end and on Ctrl-C. If it
+        exists, the run goes on from it, and ends bit for bit as if it had never stopped.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=12, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=12)
+    >>> bool(result.converged[0]), int(result.support.sum())
+    (True, 12)
+    """
+    if isinstance(method, str):
+        method = METHODS[choice("method", method, METHODS)]()
+    elif isinstance(method, type) or not hasattr(method, "estimate"):
+        raise reject("method", repr(method), "a name from sparsect.METHODS or a solver such as DifferenceMap(beta=0.5)")
+    return solve(
+        Problem(Phi, y, sparsity, noise_norm),
+        method,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        tol=tol,
+        callback=callback,
+        record=record,
+        record_at=record_at,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+    )

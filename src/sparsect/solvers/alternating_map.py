@@ -1,0 +1,58 @@
+"""The Alternating Map: the same two projections as the Difference Map, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..arrays import Array, epsilon, namespace, norm
+from ..problems import Problem
+from ..projections import DataProjection, DataSet, project_sparse
+from ..solve import State
+
+
+@dataclass(frozen=True)
+class AlternatingMapState(State):
+    """The iterate x, always a point of A, its image, and the data in image coordinates."""
+
+    image: Array
+    target: Array
+    radius: Array
+
+
+@dataclass(frozen=True)
+class AlternatingMap:
+    """x <- P_A(P_B(x)), the paper's point of comparison (section 2.1); resembles ECME for known sparsity.
+
+    The *gap* is ||x - P_B(x)|| before thresholding, the distance between the sets where they were last compared. A
+    row settles when a step no longer changes it, usually at a point of A that is not in B.
+
+    Parameters
+    ----------
+    data_set : form of B, as for :class:`~sparsect.DifferenceMap`.
+    """
+
+    name: ClassVar[str] = "alternating-map"
+
+    data_set: DataSet | None = None
+
+    def init(self, problem: Problem) -> AlternatingMapState:
+        """Start from P_A(P_B(0))."""
+        data = DataProjection(problem, self.data_set)
+        target, radius = data.target(problem)
+        x = project_sparse(-data.correction(0 * target, target, radius)[0], problem.sparsity)
+        xp = namespace(radius)
+        return AlternatingMapState(x, xp.full_like(radius, float("inf")), radius < 0, data.image(x), target, radius)
+
+    def step(self, problem: Problem, state: AlternatingMapState) -> AlternatingMapState:
+        """x <- P_A(P_B(x))."""
+        data = DataProjection(problem, self.data_set)
+        w, _ = data.correction(state.image, state.target, state.radius)
+        x = project_sparse(state.x - w, problem.sparsity)
+        settled = norm(x - state.x) <= 4 * epsilon(x) * norm(x)
+        return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image(x))
+
+    def estimate(self, problem: Problem, state: AlternatingMapState) -> Array:
+        """x itself."""
+        return state.x
