@@ -108,9 +108,9 @@ def generator(rng: Any) -> np.random.Generator:
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:
     """``x`` as a NumPy array on the host."""
-    if compat.is_array_api_obj(x):
-        return np.asarray(compat.to_device(x, "cpu")) if not is_numpy(namespace(x)) else np.asarray(x)
-    return np.asarray(x)
+    if compat.is_cupy_array(x):
+        return np.asarray(x.get())
+    return np.asarray(x.cpu() if compat.is_torch_array(x) else x)
 
 
 def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:

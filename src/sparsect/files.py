@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     final = Path(path)
     temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
     try:
+        final.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         os.replace(temporary, final)
     except OSError as error:
@@ -30,6 +32,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that could not be written, before any work is done for it."""
+    if Path(path).is_dir():
+        raise InputError(f"{path}: cannot be written (a folder)")
+    final = Path(path)
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=final.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
@@ -42,7 +57,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
     """All arrays of an ``.npz`` file, by name."""
     with _clear_errors(path):
         with zipfile.ZipFile(path) as archive:
-            _check_size(path, sum(entry.file_size for entry in archive.infolist()))
+            check_size(path, sum(entry.file_size for entry in archive.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
@@ -67,7 +82,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
     if suffix not in readers:
         raise InputError(f"{name}: got a file of type {suffix or 'unknown'!r}, accepted is {FORMATS}")
     with _clear_errors(name):
-        _check_size(name, os.stat(name).st_size)
+        check_size(name, os.stat(name).st_size)
         found = readers[suffix](name)
     if not isinstance(found, dict):
         return found
@@ -85,7 +100,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
 
 def _read_npy(path: str) -> Any:
     # A memory map checks the declared shape against the file's size before anything is allocated.
-    return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+    return np.array(np.lib.format.open_memmap(path, mode="r"))
 
 
 def _read_npz(path: str) -> Any:
@@ -101,7 +116,7 @@ def _read_mat(path: str) -> dict[str, Any]:
     import scipy.io
 
     declared = scipy.io.whosmat(path)
-    _check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
+    check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
     return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
 
 
@@ -118,18 +133,18 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except NotImplementedError:
         raise InputError(f"{path}: a MATLAB 7.3 file; save it with '-v7', or as .npy, .npz or .csv") from None
     except MemoryError:
         raise InputError(f"{path}: does not fit into memory") from None
     except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged or not what its name says ({reason})") from None
 
 
-def _check_size(path: str | os.PathLike[str], size: int) -> None:
+def check_size(path: str | os.PathLike[str], size: int) -> None:
     """Refuse a file whose contents cannot fit into this machine's memory before reading any of it."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**36
     if size > memory // 2:

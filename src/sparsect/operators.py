@@ -179,7 +179,7 @@ class MatrixFree(_NumPyOperator):
     def _check_adjoint(self) -> None:
         try:
             mismatch = self.dot_test()
-        except NotImplementedError:
+        except (NotImplementedError, TypeError):
             raise reject("Phi", "a LinearOperator without rmatvec", "one with both matvec and rmatvec") from None
         if not mismatch < 1e-3:
             received = f"a LinearOperator whose rmatvec is not the adjoint of matvec (dot-test {mismatch:.1e})"
@@ -283,19 +283,14 @@ def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
     """
     if isinstance(Phi, Operator):
         return Phi
-    if type(Phi).__module__.startswith(("numpy", "torch", "cupy", "builtins")):
-        return DenseOperator(Phi)
-    from scipy.sparse import issparse
-    from scipy.sparse.linalg import LinearOperator
-
-    if issparse(Phi):
-        return SparseOperator(Phi)
-    if isinstance(Phi, LinearOperator):
+    if hasattr(Phi, "matmat") and hasattr(Phi, "rmatmat"):
         return MatrixFree(Phi, frame_bound)
+    if hasattr(Phi, "tocsr"):
+        return SparseOperator(Phi)
     return DenseOperator(Phi)
 
 
 def _through_columns(product: Any, rows: Array) -> Array:
     """Apply a product that acts on columns to every row of a (..., k) array."""
-    flat = rows.reshape(-1, rows.shape[-1])
-    return product(flat.T).T.reshape(*rows.shape[:-1], -1)
+    columns = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1]).T
+    return product(columns).T.reshape(*rows.shape[:-1], -1)

@@ -121,7 +121,8 @@ def random_problem(
 def _check_magnitude(y: Array) -> None:
     """Refuse rows whose norm leaves the range of their dtype: every later sum of squares would too."""
     xp = namespace(y)
-    length, largest = norm(y), xp.max(xp.abs(y), axis=-1)
+    with np.errstate(over="ignore"):
+        length, largest = norm(y), xp.max(xp.abs(y), axis=-1)
     if not bool(xp.all(xp.isfinite(length) & ((length > 0) | (largest == 0)))):
         raise reject(
             "y", f"entries whose squares leave the range of {y.dtype}", "y scaled nearer to 1, or a wider dtype"

@@ -11,6 +11,7 @@ known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -194,5 +195,5 @@ class ConjugateGradients(RowSpace):
 def _flat_product(rows: Array, matrix: Array) -> Array:
     """rows @ matrix as one product, whatever the leading axes: one pass over ``matrix`` even for stacked batches."""
     xp = namespace(rows)
-    flat = xp.reshape(rows, (-1, rows.shape[-1])) @ matrix
+    flat = xp.reshape(rows, (math.prod(rows.shape[:-1]), rows.shape[-1])) @ matrix
     return xp.reshape(flat, (*rows.shape[:-1], matrix.shape[-1]))

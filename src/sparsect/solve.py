@@ -112,7 +112,9 @@ class Snapshot:
     @cached_property
     def x(self) -> Array:
         """(batch, n), the solver's estimate for every row."""
-        running = self._run.solver.estimate(self._progress.problem, self._progress.state)
+        running = self._progress.state.x
+        if self._progress.rows.size:
+            running = self._run.solver.estimate(self._progress.problem, self._progress.state)
         return self._progress.joined([part.x for part in self._progress.done], running)
 
     @property
@@ -150,7 +152,8 @@ class Run:
     def advance(self) -> None:
         """One step of every running row; rows that are done leave the batch."""
         before = self.progress
-        with self.clock.running():
+        # Rows that overflow are caught by their gap below, so NumPy need not say it too.
+        with self.clock.running(), np.errstate(over="ignore", invalid="ignore"):
             state = self.solver.step(before.problem, before.state)
             after = dataclasses.replace(before, iteration=before.iteration + 1, state=state)
             gap = to_numpy(state.gap)

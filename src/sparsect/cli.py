@@ -1,0 +1,198 @@
+"""The command line: parse, call, show progress, exit code. 0 is done, 2 is bad input, 130 is Ctrl-C."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from . import __version__, files, plots
+from .arrays import to_numpy
+from .checks import InputError, choice, real_number, reject
+from .metrics import snr_db
+from .problems import Problem, random_problem
+from .projections import Relaxed
+from .result import Result
+from .solve import Snapshot, Solver, solve
+from .solvers import METHODS
+
+RECOVER_EXAMPLES = """\b
+Examples:
+  sparsect recover --random 400x1000 --sparsity 150 --snr 20 --plot recovery.png
+  sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
+  sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
+  sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sparsect")
+def cli() -> None:
+    """Sparse recovery as a search for a point in the intersection of two sets."""
+
+
+@cli.command(epilog=RECOVER_EXAMPLES)
+@click.option("--matrix", metavar="FILE", help=f"Phi (m x n): {files.FORMATS}; FILE:NAME picks one of several arrays.")
+@click.option("--data", metavar="FILE", help="y: m numbers, or one signal a row.")
+@click.option("--truth", metavar="FILE", help="The true x, to measure the error against.")
+@click.option("--random", "size", metavar="MxN", help="Instead of files: a random problem of this size.")
+@click.option("--sparsity", "-s", type=int, required=True, help="Number of nonzeros allowed in each signal.")
+@click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB. Default: no noise.")
+@click.option("--batch", type=int, default=10, show_default=True, help="With --random: number of signals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="With --random: seed of the random generator.")
+@click.option("--method", default="difference-map", show_default=True, help="One of: " + ", ".join(METHODS) + ".")
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
+@click.option("--noise-norm", type=float, help="Norm of the noise: look within ||Phi x - y|| <= this.")
+@click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")
+@click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations at the most.")
+@click.option("--max-seconds", type=float, help="Seconds of iterating at the most.")
+@click.option("--tol", type=float, help="Stop a signal when its gap is this small, relative to its start.")
+@click.option("--out", metavar="FILE.npz", help="Write x and everything about the run here.")
+@click.option("--plot", metavar="FILE.png", help="Draw the outcome here (.png, .svg or .pdf).")
+@click.option("--checkpoint", metavar="FILE.npz", help="Save the run here; the same command again goes on from it.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
+def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
+    """Find x with at most s nonzeros and Phi x close to y."""
+    for output in (options["out"], options["plot"], options["checkpoint"]):
+        if output is not None:
+            files.check_writable(output)
+    if options["plot"] is not None:
+        plots.check_format(options["plot"])
+    if size is not None:
+        if matrix is not None or data is not None:
+            raise InputError("--random: got files as well, accepted is either --random or --matrix and --data")
+        problem = _random(size, options)
+    elif matrix is None or data is None:
+        raise InputError("--matrix, --data: got none or one of them, accepted are both, or --random MxN")
+    else:
+        problem = _from_files(matrix, data, options)
+    solver = _solver(options["method"], options["settings"], options["alpha"])
+    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint")}
+    with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
+        result = solve(problem, solver, callback=show, **limits)
+    if options["out"] is not None:
+        result.save(options["out"])
+    if options["plot"] is not None:
+        plots.recovery(problem, result, options["plot"])
+    if not options["quiet"]:
+        _report(problem, result, [name for name in (options["out"], options["plot"]) if name is not None])
+
+
+def _random(size: str, options: dict[str, Any]) -> Problem:
+    sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
+    if sides is None:
+        raise reject("--random", repr(size), "rows x columns, such as 400x1000")
+    m, n = int(sides[1]), int(sides[2])
+    files.check_size("--random", 8 * m * n)
+    drawn = random_problem(m, n, options["sparsity"], options["snr"], options["batch"], options["seed"])
+    return Problem(drawn.Phi, drawn.y, drawn.sparsity, options["noise_norm"], drawn.x)
+
+
+def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
+    Phi = files.read_array(matrix, prefer=("Phi", "A", "matrix"))
+    y = files.read_array(data, prefer=("y", "b", "data"))
+    truth = None if options["truth"] is None else files.read_array(options["truth"], prefer=("x", "truth"))
+    rows = getattr(Phi, "shape", (0,))[0]
+    if getattr(y, "ndim", 0) == 2 and y.shape[0] == rows and y.shape[1] != rows:
+        click.echo(f"{data}: {y.shape[1]} signals in columns, taken as rows", err=True)
+        y = y.T
+        truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
+    return Problem(Phi, y, options["sparsity"], options["noise_norm"], truth)
+
+
+def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solver:
+    """The named method with its settings."""
+    kind = METHODS[choice("--method", method, METHODS)]
+    numbers = [field.name for field in dataclasses.fields(kind) if field.name != "data_set"]
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in numbers:
+            raise reject(
+                "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
+            )
+        chosen[name] = real_number(f"--set {name}", value, "a number")
+    if alpha is not None:
+        chosen["data_set"] = Relaxed(alpha)
+    return kind(**chosen)
+
+
+class _progress:
+    """A progress bar on a terminal, as a callback for the loop; silent elsewhere."""
+
+    def __init__(self, total: int, batch: int, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self._batch, self._shown_at = batch, 0.0
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+        self._task = self._bar.add_task("iterations", total=total)
+
+    def __enter__(self) -> Callable[[Snapshot], bool]:
+        self._bar.start()
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _show(self, run: Snapshot) -> bool:
+        now = time.monotonic()
+        if not self._bar.disable and now - self._shown_at > 0.1:
+            self._shown_at = now
+            text = f"gap {float(np.median(to_numpy(run.gap))):.2e}, {int(run.converged.sum())}/{self._batch} converged"
+            self._bar.update(self._task, completed=run.iteration, description=text)
+        return False
+
+
+def _report(problem: Problem, result: Result, written: list[str]) -> None:
+    """A table with a line for each signal (twenty at the most) and what was written."""
+    x, y_norm = np.atleast_2d(result.x), np.linalg.norm(problem.y, axis=1)
+    columns: dict[str, list[str]] = {"signal": [str(row) for row in range(problem.batch)]}
+    if problem.x is not None:
+        columns["SNR of x (dB)"] = [f"{value:.2f}" for value in snr_db(problem.x, x)]
+    columns["residual / ||y||"] = [
+        f"{value:.2e}" for value in np.atleast_1d(result.residual_norm) / np.where(y_norm > 0, y_norm, 1)
+    ]
+    columns["gap"] = [f"{value:.2e}" for value in np.atleast_1d(result.gap)]
+    columns["iterations"] = [str(value) for value in np.atleast_1d(result.n_iter)]
+    columns["converged"] = ["yes" if value else "no" for value in np.atleast_1d(result.converged)]
+    table = Table(title=result.method)
+    for name in columns:
+        table.add_column(name, justify="right")
+    for line in list(zip(*columns.values(), strict=True))[:20]:
+        table.add_row(*line)
+    console = Console()
+    console.print(table)
+    if problem.batch > 20:
+        console.print(f"... and {problem.batch - 20} more")
+    if problem.x is not None:
+        console.print(f"mean SNR of x {float(np.mean(snr_db(problem.x, x))):.2f} dB")
+    console.print(f"{result.seconds:.2f} s iterating, {result.setup_seconds:.2f} s factoring Phi")
+    for name in written:
+        console.print(f"written: {name}", soft_wrap=True)
+
+
+def main() -> None:
+    """Entry point: every error of the user's is one line on standard error and exit code 2."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except InputError as error:
+        click.echo(f"sparsect: {error}", err=True)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("sparsect: stopped; a run with --checkpoint goes on when the same command is given again", err=True)
+        code = 130
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code or 0)

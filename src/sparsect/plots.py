@@ -1,0 +1,100 @@
+"""What does a result look like? Pictures from a problem and its result, nothing computed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import files
+from .arrays import to_numpy
+from .checks import reject
+from .metrics import snr_db
+from .problems import Problem
+from .result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe-Ito colours: told apart by colour-blind readers too.
+TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Refuse a picture path that cannot be drawn to."""
+    if not os.fspath(path).lower().endswith(FORMATS):
+        raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
+
+
+def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> None:
+    """Draw the first signal (truth against estimate where the truth is known), all entries, and the gap.
+
+    Parameters
+    ----------
+    problem, result : what was asked and what came out, with a batch axis
+    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    """
+    check_format(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 1))
+    x = np.atleast_2d(to_numpy(result.x))
+    _signal(figure.add_subplot(grid[0, :]), problem, x)
+    _agreement(figure.add_subplot(grid[1, 0]), problem, x)
+    _gaps(figure.add_subplot(grid[1, 1]), result)
+    m, n = problem.operator.shape
+    figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {problem.sparsity}", fontsize=11)
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=130)
+
+
+def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+    """Entries of the first signal."""
+    places = np.arange(x.shape[1])
+    title = "first signal"
+    if problem.x is not None:
+        truth = to_numpy(problem.x)
+        title += f", SNR {float(snr_db(truth[0], x[0])):.1f} dB"
+        axes.vlines(places, 0, _plain(truth[0]), color=TRUTH, linewidth=1.5, label="truth")
+    kept = np.flatnonzero(x[0])
+    axes.plot(kept, _plain(x[0])[kept], ".", color=ESTIMATE, markersize=5, label="estimate")
+    axes.axhline(0, color="black", linewidth=0.5)
+    axes.set(xlabel="entry", ylabel="value" if np.isrealobj(x) else "magnitude", title=title, xlim=(-1, x.shape[1]))
+    axes.legend(loc="upper right", fontsize=9)
+
+
+def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+    """Estimate against truth, or Phi x against y where there is no truth."""
+    if problem.x is not None:
+        given, found = to_numpy(problem.x), x
+        axes.set(xlabel="true entry", ylabel="estimated entry", title="all signals, entries nonzero in either")
+    else:
+        given, found = to_numpy(problem.y), to_numpy(problem.operator.forward(x))
+        axes.set(xlabel="y", ylabel="Phi x", title="all signals, data against fit")
+    either = (given != 0) | (found != 0)
+    across, up = _plain(given[either])[:20000], _plain(found[either])[:20000]
+    ends = [min(across.min(initial=0), up.min(initial=0)), max(across.max(initial=0), up.max(initial=0))]
+    axes.plot(ends, ends, color=LINE, linewidth=1)
+    axes.plot(across, up, ".", color=ESTIMATE, markersize=2, alpha=0.5, rasterized=True)
+
+
+def _gaps(axes: Axes, result: Result) -> None:
+    """How the gap went, one line for each signal."""
+    history = result.history
+    axes.set(xlabel="iteration", ylabel="gap", title="distance between the two sets")
+    if "gap" in history and history["gap"].size:
+        gap = history["gap"].reshape(len(history["iteration"]), -1)
+        shown = np.where(gap > 0, gap, np.nan)
+        axes.plot(history["iteration"], shown[:, :50], color=ESTIMATE, linewidth=0.8, alpha=0.6)
+        if np.isfinite(shown).any():
+            axes.set_yscale("log")
+
+
+def _plain(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values that can be drawn: complex ones by magnitude."""
+    return values if np.isrealobj(values) else np.abs(values)

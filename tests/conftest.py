@@ -1,0 +1,26 @@
+"""Fixtures and the option that chooses which array libraries the library tests run on."""
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Timings belong in benchmarks; a slow moment of the machine must not fail a property.
+settings.register_profile("sparsect", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("sparsect")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--library", default="numpy,array_api_strict", help="array libraries for tests/test_libraries.py")
+
+
+def pytest_generate_tests(metafunc):
+    if "xp" in metafunc.fixturenames:
+        names = metafunc.config.getoption("--library").split(",")
+        metafunc.parametrize("xp", [importlib.import_module(name) for name in names], ids=names)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(12345)

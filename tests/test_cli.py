@@ -1,0 +1,122 @@
+"""The command line, run as a user would: files in, files out, tables, exit codes."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.io
+
+import sparsect
+
+
+@pytest.fixture
+def shell(tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "sparsect", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"}, check=False
+        )
+
+    return run
+
+
+@pytest.fixture
+def problem(tmp_path):
+    problem = sparsect.random_problem(30, 60, 4, batch=2, rng=0)
+    np.save(tmp_path / "Phi.npy", problem.Phi)
+    np.save(tmp_path / "y.npy", problem.y)
+    np.save(tmp_path / "x.npy", problem.x)
+    np.savetxt(tmp_path / "y.csv", problem.y, delimiter=",")
+    scipy.io.savemat(tmp_path / "study.mat", {"A": problem.Phi, "b": problem.y.T})
+    return problem
+
+
+class TestRecover:
+    def test_files_in_file_out(self, shell, problem, tmp_path):
+        done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "--sparsity", 4, "--out", "new/x.npz")
+        assert done.returncode == 0, done.stderr
+        assert "written: new/x.npz" in done.stdout
+        result = sparsect.load_result(tmp_path / "new" / "x.npz")
+        expected = sparsect.recover(problem.Phi, problem.y, 4)
+        np.testing.assert_array_equal(result.x, expected.x)
+        assert result.converged.all()
+
+    @pytest.mark.parametrize(
+        ("matrix", "data"), [("Phi.npy", "y.csv"), ("study.mat:A", "study.mat:b"), ("study.mat", "study.mat")]
+    )
+    def test_formats(self, shell, problem, tmp_path, matrix, data):
+        done = shell("recover", "--matrix", matrix, "--data", data, "-s", 4, "--truth", "x.npy", "--out", "o.npz")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_allclose(sparsect.load_result(tmp_path / "o.npz").x, problem.x, atol=1e-4)
+        assert "SNR of x" in done.stdout
+
+    def test_random_with_picture(self, shell, tmp_path):
+        done = shell("recover", "--random", "40x80", "--sparsity", 5, "--snr", 20, "--plot", "recovery.png")
+        assert done.returncode == 0, done.stderr
+        assert "mean SNR of x" in done.stdout
+        assert (tmp_path / "recovery.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_picture_without_truth(self, shell, problem, tmp_path):
+        done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 4, "--plot", "a.svg", "--quiet")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "<svg" in (tmp_path / "a.svg").read_text()
+
+    def test_settings_reach_the_solver(self, shell, tmp_path):
+        shell("recover", "--random", "20x40", "-s", 3, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
+        assert sparsect.load_result(tmp_path / "a.npz").method == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.2))"
+
+    def test_noise_norm(self, shell, tmp_path):
+        done = shell("recover", "--random", "40x80", "-s", 4, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")
+        assert done.returncode == 0, done.stderr
+        result = sparsect.load_result(tmp_path / "a.npz")
+        assert (result.residual_norm <= 0.5 * (1 + 1e-6)).all()
+
+    def test_help_has_examples(self, shell):
+        for arguments in ((), ("recover",)):
+            assert shell(*arguments, "--help").returncode == 0
+        assert "sparsect recover --random 400x1000" in shell("recover", "--help").stdout
+        assert shell("--version").stdout == f"sparsect, version {sparsect.__version__}\n"
+
+
+BAD = {
+    "nothing": ((), "--matrix, --data: got none"),
+    "both": (("--random", "4x8", "--data", "y.npy"), "--random: got files as well"),
+    "size": (("--random", "400"), "--random: got '400', accepted is rows x columns"),
+    "huge": (("--random", "999999999x999999999"), "--random: its arrays take"),
+    "missing": (("--matrix", "no.npy", "--data", "y.npy"), "no.npy: no such file"),
+    "sparsity": (
+        ("--random", "20x40", "--sparsity", "41"),
+        "sparsity: got 41, accepted is a whole number from 0 to 40",
+    ),
+    "method": (("--random", "20x40", "--method", "difference"), "did you mean 'difference-map'"),
+    "setting": (("--random", "20x40", "--set", "gamma=1"), "NAME among: beta"),
+    "setting not a number": (("--random", "20x40", "--set", "beta=x"), "--set beta: got 'x'"),
+    "beta": (("--random", "20x40", "--set", "beta=0"), "beta: got 0.0, accepted is any number but 0"),
+    "noise": (("--random", "20x40", "--noise-norm", "-1"), "noise_norm: got -1"),
+    "plot": (("--random", "20x40", "--plot", "a.doc"), "plot: got the file name 'a.doc'"),
+    "out": (("--random", "20x40", "--out", "/proc/x/a.npz"), "cannot be written"),
+    "out a folder": (("--random", "20x40", "--out", "."), "cannot be written (a folder)"),
+    "unknown option": (("--randm", "20x40"), "No such option"),
+    "not a whole number": (("--random", "20x40", "--batch", "x"), "Invalid value for '--batch'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(shell, case):
+    arguments, message = BAD[case]
+    sparsity = () if "--sparsity" in arguments else ("-s", "3")
+    done = shell("recover", *sparsity, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_corrupt_file(shell, tmp_path):
+    (tmp_path / "Phi.npy").write_bytes(b"not an array")
+    np.save(tmp_path / "y.npy", np.ones(3))
+    done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("sparsect: Phi.npy: damaged")

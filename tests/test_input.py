@@ -1,0 +1,119 @@
+"""Random problems, metrics, and every error message for bad input to ``recover``."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparsect
+from sparsect import InputError, random_problem
+
+PHI = np.eye(3, 5)
+Y = np.ones(3)
+
+
+class TestRandomProblem:
+    def test_as_in_the_paper(self):
+        problem = random_problem(40, 100, 7, snr_db=20, batch=5, rng=0)
+        np.testing.assert_allclose(problem.Phi.mean(axis=0), 0, atol=1e-15)
+        np.testing.assert_allclose(np.linalg.norm(problem.Phi, axis=0), 1)
+        np.testing.assert_array_equal((problem.x != 0).sum(axis=1), 7)
+        noise = problem.y - problem.x @ problem.Phi.T
+        np.testing.assert_allclose(np.linalg.norm(noise, axis=1), problem.noise_norm)
+        np.testing.assert_allclose(sparsect.snr_db(problem.x @ problem.Phi.T, problem.y), 20)
+
+    def test_without_noise(self):
+        problem = random_problem(10, 20, 3, rng=0)
+        np.testing.assert_allclose(problem.y, problem.x @ problem.Phi.T)
+        np.testing.assert_array_equal(problem.noise_norm, [0])
+
+    def test_same_seed_same_bits(self):
+        first, second, other = (random_problem(10, 20, 3, 20, 2, rng=seed) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first.y, second.y)
+        assert not np.array_equal(first.y, other.y)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"m": 1}, "m: got 1"),
+            ({"n": 0}, "n: got 0"),
+            ({"sparsity": 21}, "sparsity: got 21, accepted is a whole number from 0 to 20"),
+            ({"sparsity": 2.5}, r"sparsity: got 2\.5"),
+            ({"batch": 0}, "batch: got 0"),
+            ({"snr_db": float("nan")}, "snr_db: got nan"),
+            ({"rng": "seed"}, "rng: got 'seed'"),
+            ({"dtype": int}, "dtype: got"),
+        ],
+    )
+    def test_errors(self, arguments, message):
+        with pytest.raises(InputError, match=message):
+            random_problem(**{"m": 10, "n": 20, "sparsity": 3} | arguments)
+
+
+class TestMetrics:
+    def test_snr(self):
+        assert sparsect.snr_db(np.array([3.0, 4.0]), np.array([3.0, 3.5])) == pytest.approx(20)
+        assert sparsect.snr_db(np.ones(3), np.ones(3)) == np.inf
+        assert sparsect.snr_db(np.array([2j]), np.array([1j])) == pytest.approx(20 * np.log10(2))
+
+    def test_mse(self):
+        assert sparsect.mse(np.array([[1.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2))).tolist() == pytest.approx([2.5, 0])
+
+    def test_support_recovery(self):
+        truth = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+        assert sparsect.support_recovery(truth, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])).tolist() == [0.5, 1]
+
+
+BAD = {
+    "NaN in Phi": ({"Phi": np.full((3, 5), np.nan)}, "Phi: got 15 entries that are NaN or infinite"),
+    "infinity in y": ({"y": [1, np.inf, 1]}, "y: got 1 entries that are NaN or infinite"),
+    "y too long": ({"y": np.ones(4)}, r"y: got shape \(4,\), accepted is \(3,\) or \(batch, 3\)"),
+    "y in columns": ({"y": np.ones((3, 7))}, r"signals are rows: pass y\.T"),
+    "y three-dimensional": ({"y": np.ones((1, 2, 3))}, r"y: got shape \(1, 2, 3\)"),
+    "y a number": ({"y": 3.0}, r"y: got shape \(\)"),
+    "empty batch": ({"y": np.ones((0, 3))}, r"y: got shape \(0, 3\).*at least one row"),
+    "Phi a vector": ({"Phi": np.ones(3)}, r"Phi: got an array with 1 dimensions"),
+    "Phi empty": ({"Phi": np.ones((0, 5))}, r"Phi: got shape \(0, 5\)"),
+    "Phi of objects": ({"Phi": np.array([[object()]])}, "Phi: got an array of dtype object"),
+    "Phi of strings": ({"Phi": [["a"]]}, "Phi: got an array of dtype <U1"),
+    "Phi ragged": ({"Phi": [[1, 2], [3]]}, "Phi: got an object of type list"),
+    "half precision": ({"y": np.ones(3, np.float16)}, "y: got an array of dtype float16"),
+    "masked": ({"y": np.ma.masked_equal([1, 2, 3], 2)}, "y: got a masked array"),
+    "sparsity negative": ({"sparsity": -1}, "sparsity: got -1, accepted is a whole number from 0 to 5"),
+    "sparsity above n": ({"sparsity": 6}, "sparsity: got 6, accepted is a whole number from 0 to 5"),
+    "sparsity a fraction": ({"sparsity": 1.5}, r"sparsity: got 1\.5"),
+    "sparsity a truth value": ({"sparsity": True}, "sparsity: got True"),
+    "noise_norm negative": ({"noise_norm": -0.1}, r"noise_norm: got -0\.1.*not a squared norm"),
+    "noise_norm NaN": ({"noise_norm": np.nan}, "noise_norm: got 1 entries that are NaN"),
+    "noise_norm of other length": ({"noise_norm": [1, 2]}, "noise_norm: got 2 values"),
+    "noise_norm complex": ({"noise_norm": 1j}, "noise_norm: got complex"),
+    "method unknown": ({"method": "diference-map"}, "did you mean 'difference-map'"),
+    "method a class": ({"method": sparsect.DifferenceMap}, "method: got <class"),
+    "method a number": ({"method": 3}, "method: got 3"),
+    "max_iter": ({"max_iter": 0}, "max_iter: got 0, accepted is a whole number of at least 1"),
+    "max_seconds": ({"max_seconds": -1}, "max_seconds: got -1"),
+    "tol": ({"tol": "small"}, "tol: got 'small'"),
+    "y out of range": ({"y": np.full(3, 1e200)}, "y: got entries whose squares leave the range"),
+    "y below range": ({"y": np.full(3, 1e-30, np.float32), "Phi": PHI.astype(np.float32)}, "y: got entries whose"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    arguments, message = BAD[case]
+    with pytest.raises(InputError, match=message):
+        sparsect.recover(**{"Phi": PHI, "y": Y, "sparsity": 2} | arguments)
+
+
+def test_lists_and_integers_are_fine():
+    result = sparsect.recover([[1, 0, 0], [0, 1, 1]], [4, 0], sparsity=np.int32(1))
+    assert result.x.dtype == np.float64
+    np.testing.assert_allclose(result.x, [4, 0, 0], atol=1e-5)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([1e-6, 1e-3, 1e3, 1e6]))
+def test_scaling_y_scales_x(seed, factor):
+    problem = random_problem(12, 24, 3, snr_db=20, rng=seed)
+    plain = sparsect.recover(problem.Phi, problem.y, 3, max_iter=8)
+    scaled = sparsect.recover(problem.Phi, factor * problem.y, 3, max_iter=8)
+    np.testing.assert_allclose(scaled.x / factor, plain.x, atol=1e-8)

@@ -1,0 +1,114 @@
+"""The same answers on every array library, and what came in decides what comes out."""
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
+from sparsect.arrays import to_numpy
+
+SETTINGS = {
+    "affine": {},
+    "ball": {"noise_norm": 0.3},
+    "relaxed, beta 1": {"method": DifferenceMap(1.0, Relaxed(0.1))},
+    "alternating": {"method": AlternatingMap()},
+}
+
+
+@pytest.fixture
+def problem():
+    return sparsect.random_problem(40, 80, 8, snr_db=20, batch=4, rng=0)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_equals_numpy(xp, problem, setting, dtype):
+    Phi, y = problem.Phi.astype(dtype), problem.y.astype(dtype)
+    options = {"max_iter": 40, "record": ("gap", "x", "residual_norm", "support"), **SETTINGS[setting]}
+    expected = sparsect.recover(Phi, y, 8, **options)
+    result = sparsect.recover(xp.asarray(Phi), xp.asarray(y), 8, **options)
+    for name in ("x", "support", "residual_norm", "gap", "converged", "n_iter"):
+        assert type(getattr(result, name)) is type(xp.asarray(y)), name
+    assert result.x.dtype == getattr(xp, dtype)
+    tolerance = 1e-4 if dtype in ("float32", "complex64") else 1e-10
+    np.testing.assert_allclose(to_numpy(result.x), expected.x, atol=tolerance)
+    np.testing.assert_array_equal(to_numpy(result.n_iter), expected.n_iter)
+    np.testing.assert_allclose(result.history["x"], expected.history["x"], atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        sparsect.SubsampledDCT.random(64, 32, rng=0),
+        sparsect.SubsampledDCT.random(63, 30, rng=0),
+        sparsect.SubsampledDCT.random((8, 9), 32, rng=0),
+        sparsect.SubsampledDCT(1, [0]),
+        sparsect.SubsampledFourier.random(64, 32, rng=0),
+        sparsect.SubsampledFourier.random((7, 8), 32, rng=0),
+    ],
+    ids=["dct even", "dct odd", "dct 2-D", "dct of one", "fourier", "fourier 2-D"],
+)
+@pytest.mark.parametrize("complex_", [False, True])
+def test_fast_operators_equal_numpy(xp, rng, operator, complex_):
+    if isinstance(operator, sparsect.SubsampledFourier) and not complex_:
+        return  # Fourier signals are complex
+    m, n = operator.shape
+    x, r = rng.standard_normal((2, n)), rng.standard_normal((2, m))
+    if complex_:
+        x, r = x + 1j * rng.standard_normal((2, n)), r + 1j * rng.standard_normal((2, m))
+    np.testing.assert_allclose(to_numpy(operator.forward(xp.asarray(x))), operator.forward(x), atol=1e-12)
+    np.testing.assert_allclose(to_numpy(operator.adjoint(xp.asarray(r))), operator.adjoint(r), atol=1e-12)
+
+
+def test_recovery_through_a_fast_operator(xp, rng):
+    operator = sparsect.SubsampledDCT.random(64, 40, rng=1)
+    x = np.zeros((2, 64))
+    x[:, [3, 17, 40]] = rng.standard_normal((2, 3)) + 2
+    result = sparsect.recover(operator, xp.asarray(operator.forward(x)), 3)
+    np.testing.assert_allclose(to_numpy(result.x), x, atol=1e-4)
+
+
+def test_ties(xp):
+    x = xp.asarray(np.array([[1.0, -2.0, 2.0, 2.0, -2.0], [5.0, 4.0, 3.0, 2.0, 1.0]]))
+    np.testing.assert_array_equal(to_numpy(project_sparse(x, 3)), [[0, -2, 2, 2, 0], [5, 4, 3, 0, 0]])
+
+
+def test_integers_become_float64(xp):
+    Phi = xp.asarray(np.array([[1, 0, 0], [0, 1, 1]]))
+    result = sparsect.recover(Phi, xp.asarray(np.array([4, 0])), 1)
+    assert result.x.dtype == xp.float64
+    np.testing.assert_allclose(to_numpy(result.x), [4, 0, 0], atol=1e-5)
+
+
+def test_mixed_precision_is_promoted(xp, problem):
+    result = sparsect.recover(xp.asarray(problem.Phi.astype("float32")), xp.asarray(problem.y), 8, max_iter=5)
+    assert result.x.dtype == xp.float64
+
+
+def test_resumed_equals_unbroken(xp, problem, tmp_path):
+    arguments = (xp.asarray(problem.Phi), xp.asarray(problem.y), 8)
+    unbroken = sparsect.recover(*arguments, max_iter=30)
+    for stop in (11, 30):
+        resumed = sparsect.recover(*arguments, max_iter=stop, checkpoint=tmp_path / "run.npz")
+    np.testing.assert_array_equal(to_numpy(resumed.x), to_numpy(unbroken.x))
+    assert type(resumed.x) is type(unbroken.x)
+
+
+def test_saved_results_are_numpy(xp, problem, tmp_path):
+    result = sparsect.recover(xp.asarray(problem.Phi), xp.asarray(problem.y), 8, max_iter=10)
+    result.save(tmp_path / "x.npz")
+    np.testing.assert_array_equal(sparsect.load_result(tmp_path / "x.npz").x, to_numpy(result.x))
+
+
+def test_nan_is_refused(xp, problem):
+    y = problem.y.copy()
+    y[1, 2] = np.nan
+    with pytest.raises(InputError, match="y: got 1 entries that are NaN or infinite"):
+        sparsect.recover(xp.asarray(problem.Phi), xp.asarray(y), 8)
+
+
+def test_libraries_are_not_mixed(xp, problem):
+    if xp is np:
+        xp = pytest.importorskip("array_api_strict")
+    with pytest.raises(InputError, match="Phi, y: got arrays of"):
+        sparsect.recover(xp.asarray(problem.Phi), problem.y, 8)

@@ -1,0 +1,218 @@
+"""The loop: stopping, callbacks, history, the clock, and runs that are saved and resumed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import DifferenceMap, InputError
+from sparsect.trace import Clock
+
+
+@pytest.fixture
+def problem():
+    return sparsect.random_problem(40, 80, 10, batch=6, rng=3)
+
+
+def run(problem, **options):
+    return sparsect.recover(problem.Phi, problem.y, problem.sparsity, **options)
+
+
+class TestStopping:
+    def test_max_iter(self, problem):
+        assert run(problem, max_iter=7, tol=0).n_iter.tolist() == [7] * 6
+
+    def test_max_seconds(self, problem):
+        result = run(problem, max_seconds=0.05, max_iter=10**9, tol=0)
+        assert 0.05 <= result.seconds < 5
+
+    def test_tolerance_is_relative_to_the_start(self, problem):
+        loose, scaled = run(problem, tol=1e-2), sparsect.recover(problem.Phi, 1000 * problem.y, 10, tol=1e-2)
+        np.testing.assert_array_equal(loose.n_iter, scaled.n_iter)
+        start = np.linalg.norm(np.linalg.pinv(problem.Phi) @ problem.y.T, axis=0)
+        assert (loose.gap <= 1e-2 * start).all()
+
+    def test_converged_rows_leave_the_batch(self, problem):
+        sizes = []
+
+        class Watching(DifferenceMap):
+            def step(self, problem, state):
+                sizes.append(state.x.shape[0])
+                return super().step(problem, state)
+
+        result = run(problem, method=Watching())
+        assert result.converged.all()
+        assert len(set(result.n_iter.tolist())) > 1
+        assert sizes == [int((result.n_iter > step).sum()) for step in range(result.n_iter.max())]
+
+    def test_callback_stops(self, problem):
+        seen = []
+
+        def callback(snapshot):
+            seen.append((snapshot.iteration, snapshot.x.shape, snapshot.gap.shape, snapshot.support.shape))
+            return snapshot.iteration == 4
+
+        assert run(problem, callback=callback).n_iter.max() == 4
+        assert seen == [(step, (6, 80), (6,), (6, 80)) for step in (1, 2, 3, 4)]
+
+
+class TestHistory:
+    def test_chosen_measures_at_chosen_iterations(self, problem):
+        measures = {"snr": lambda snapshot: sparsect.snr_db(problem.x, snapshot.x)}
+        history = run(problem, record=measures, record_at=[5, 2, 30], max_iter=40, tol=0).history
+        assert history["iteration"].tolist() == [2, 5, 30]
+        assert history["snr"].shape == (3, 6)
+        assert (np.diff(history["seconds"]) > 0).all()
+        assert history["snr"][2].mean() > history["snr"][0].mean()
+
+    def test_named_measures(self, problem):
+        result = run(
+            problem, record=("gap", "residual_norm", "x", "support", "converged"), record_at=20, max_iter=20, tol=0
+        )
+        np.testing.assert_array_equal(result.history["x"][0], result.x)
+        np.testing.assert_array_equal(result.history["gap"][0], result.gap)
+        np.testing.assert_array_equal(result.history["residual_norm"][0], result.residual_norm)
+        np.testing.assert_array_equal(result.history["support"][0], result.support)
+
+    def test_finished_rows_keep_their_values(self, problem):
+        result = run(problem, record=("x", "gap"), record_at=1)
+        last = result.n_iter.max() - 1
+        np.testing.assert_array_equal(result.history["x"][last], result.x)
+        early = int(np.argmin(result.n_iter))
+        assert (result.history["gap"][result.n_iter[early] - 1 :, early] == result.gap[early]).all()
+
+    def test_single_vector_has_no_batch_axis(self, problem):
+        result = sparsect.recover(problem.Phi, problem.y[0], 10, record=("gap", "x"), record_at=10)
+        assert result.history["gap"].ndim == 1
+        assert result.history["x"].shape[1:] == (80,)
+        assert isinstance(result.gap, float)
+        assert result.converged is True
+
+    def test_the_clock_stands_still_while_measuring(self, problem):
+        def slow(snapshot):
+            time.sleep(0.05)
+            return snapshot.gap
+
+        start = time.perf_counter()
+        result = run(problem, record={"slow": slow}, record_at=1, callback=slow_callback, max_iter=5, tol=0)
+        assert time.perf_counter() - start > 0.5
+        assert result.seconds < 0.25
+
+    def test_clock_counts_only_inside(self):
+        clock = Clock()
+        with clock.running():
+            time.sleep(0.01)
+        counted = clock.seconds
+        time.sleep(0.01)
+        assert clock.seconds == counted >= 0.01
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"record": ["gap", "supprt"]}, r"record: got 'supprt'.*did you mean 'support'"),
+            ({"record": {"mine": 3}}, "record: got 3 for 'mine'"),
+            ({"record_at": 0}, "record_at: got 0"),
+            ({"record_at": [3, -1]}, "record_at: got -1"),
+        ],
+    )
+    def test_errors(self, problem, options, message):
+        with pytest.raises(InputError, match=message):
+            run(problem, **options)
+
+
+def slow_callback(snapshot):
+    time.sleep(0.05)
+    return False
+
+
+METHODS = [DifferenceMap(), DifferenceMap(beta=1.0, data_set=sparsect.Relaxed(0.1)), sparsect.AlternatingMap()]
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize("method", METHODS, ids=["beta 0.14", "beta 1", "alternating"])
+    def test_resumed_equals_unbroken_bit_for_bit(self, tmp_path, problem, method):
+        options = {"method": method, "record": ("gap", "x"), "record_at": 3}
+        unbroken = run(problem, max_iter=120, **options)
+        path = tmp_path / "run.npz"
+        for stop in (10, 11, 50, 120):
+            resumed = run(problem, max_iter=stop, checkpoint=path, **options)
+        for name in ("x", "gap", "n_iter", "converged", "residual_norm"):
+            np.testing.assert_array_equal(getattr(resumed, name), getattr(unbroken, name))
+        for name in ("iteration", "gap", "x"):
+            np.testing.assert_array_equal(resumed.history[name], unbroken.history[name])
+
+    def test_seconds_add_up(self, tmp_path, problem):
+        path = tmp_path / "run.npz"
+        first = run(problem, max_iter=20, tol=0, checkpoint=path)
+        second = run(problem, max_iter=40, tol=0, checkpoint=path)
+        assert second.seconds > first.seconds
+
+    def test_an_interrupt_leaves_a_checkpoint(self, tmp_path, problem):
+        path = tmp_path / "run.npz"
+
+        def interrupt(snapshot):
+            if snapshot.iteration == 13:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(problem, checkpoint=path, callback=interrupt, tol=0)
+        resumed = run(problem, checkpoint=path, max_iter=30, tol=0)
+        np.testing.assert_array_equal(resumed.x, run(problem, max_iter=30, tol=0).x)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"y": 2.0}, "its y and noise_norm"),
+            ({"Phi": 1.5}, "another Phi"),
+            ({"sparsity": 9}, "its sparsity: 10, now 9"),
+            ({"method": DifferenceMap(0.2)}, r"beta=0\.14.*beta=0\.2"),
+            ({"tol": 1e-3}, "its tol"),
+        ],
+    )
+    def test_a_checkpoint_of_another_run_is_refused(self, tmp_path, problem, change, message):
+        path = tmp_path / "run.npz"
+        run(problem, max_iter=5, checkpoint=path)
+        before = path.read_bytes()
+        arguments = {"Phi": problem.Phi, "y": problem.y, "sparsity": 10} | {
+            name: getattr(problem, name) * value if name in ("Phi", "y") else value for name, value in change.items()
+        }
+        with pytest.raises(InputError, match=message):
+            sparsect.recover(**arguments, max_iter=5, checkpoint=path)
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken"])
+    def test_a_damaged_checkpoint_is_refused(self, tmp_path, problem, content):
+        path = tmp_path / "run.npz"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"run\.npz: damaged"):
+            run(problem, checkpoint=path)
+        assert path.read_bytes() == content
+
+    def test_another_npz_is_refused(self, tmp_path, problem):
+        path = tmp_path / "other.npz"
+        np.savez(path, x=np.zeros(3))
+        with pytest.raises(InputError, match="not a checkpoint"):
+            run(problem, checkpoint=path)
+
+    def test_killed_by_ctrl_c_and_resumed_on_the_command_line(self, tmp_path):
+        command = [sys.executable, "-m", "sparsect", "recover", "--random", "100x250", "-s", "60", "--snr", "10"]
+        command += ["--max-iter", "1000000", "--tol", "0", "--checkpoint", "run.npz", "--out", "x.npz"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "run.npz").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "Traceback" not in errors
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["run.npz"]
+        stopped_at = int(np.load(tmp_path / "run.npz")["iteration"])
+        assert stopped_at >= 100
+        command[command.index("1000000")] = str(stopped_at + 5)
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        assert sparsect.load_result(tmp_path / "x.npz").n_iter.tolist() == [stopped_at + 5] * 10

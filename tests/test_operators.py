@@ -1,0 +1,157 @@
+"""Every kind of Phi: products against a dense matrix, adjoints, row spaces, and what is refused."""
+
+import numpy as np
+import pylops
+import pytest
+import scipy.fft
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+import sparsect
+from sparsect import ConvergenceWarning, InputError
+from sparsect.row_space import ConjugateGradients, SingularVectors, TightFrame
+
+
+def dense(rng, m=9, n=20, complex_=False):
+    Phi = rng.standard_normal((m, n))
+    return Phi + 1j * rng.standard_normal((m, n)) if complex_ else Phi
+
+
+def every_operator(rng):
+    """Operators of all kinds, each with the dense matrix it stands for."""
+    Phi, Psi = dense(rng), dense(rng, complex_=True)
+    sparse = scipy.sparse.random_array((9, 20), density=0.7, rng=rng, format="coo")
+    dct = scipy.fft.dct(np.eye(20), axis=0, norm="ortho")
+    dct2 = np.kron(*(scipy.fft.dct(np.eye(size), axis=0, norm="ortho") for size in (4, 5)))
+    fourier = scipy.fft.fft(np.eye(20), axis=0, norm="ortho")
+    fourier2 = np.kron(*(scipy.fft.fft(np.eye(size), axis=0, norm="ortho") for size in (4, 5)))
+    samples = np.array([0, 3, 19, 7])
+    pairs = {
+        "dense": (sparsect.DenseOperator(Phi), Phi),
+        "complex": (sparsect.DenseOperator(Psi), Psi),
+        "sparse": (sparsect.as_operator(sparse), sparse.toarray()),
+        "complex sparse": (sparsect.as_operator(sparse * (1 + 2j)), sparse.toarray() * (1 + 2j)),
+        "linear operator": (sparsect.as_operator(aslinearoperator(Psi)), Psi),
+        "pylops": (sparsect.as_operator(pylops.MatrixMult(Phi)), Phi),
+        "dct": (sparsect.SubsampledDCT(20, samples), dct[samples]),
+        "dct 2-D": (sparsect.SubsampledDCT((4, 5), samples), dct2[samples]),
+        "fourier": (sparsect.SubsampledFourier(20, samples), fourier[samples]),
+        "fourier 2-D": (sparsect.SubsampledFourier((4, 5), samples), fourier2[samples]),
+    }
+    return pairs
+
+
+NAMES = tuple(every_operator(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestEveryOperator:
+    def test_products_equal_the_dense_matrix(self, rng, name):
+        operator, matrix = every_operator(rng)[name]
+        m, n = operator.shape
+        assert matrix.shape == (m, n)
+        x, r = rng.standard_normal((2, 3, n)) + 0j, rng.standard_normal((2, 3, m)) + 0j
+        np.testing.assert_allclose(operator.forward(x), x @ matrix.T, atol=1e-12)
+        np.testing.assert_allclose(operator.adjoint(r), r @ matrix.conj(), atol=1e-12)
+
+    def test_dot_test(self, rng, name):
+        operator, _ = every_operator(rng)[name]
+        assert operator.dot_test() < 1e-14
+        assert operator.dot_test(rng=7) < 1e-14
+
+    def test_projections_equal_the_dense_matrix(self, rng, name):
+        operator, matrix = every_operator(rng)[name]
+        m, n = operator.shape
+        y, x = rng.standard_normal((2, m)) + 0j, rng.standard_normal((2, n)) + 0j
+        for data_set, noise_norm in ((sparsect.Affine(), None), (sparsect.Relaxed(0.7), None), (None, 0.5)):
+            ours = sparsect.project_data(x, operator, y, data_set, noise_norm)
+            np.testing.assert_allclose(ours, sparsect.project_data(x, matrix, y, data_set, noise_norm), atol=1e-7)
+
+    def test_recovers(self, rng, name):
+        operator, _ = every_operator(rng)[name]
+        x = np.zeros((1, operator.shape[1]), dtype=complex)
+        x[0, 6] = 2.0
+        result = sparsect.recover(operator, operator.forward(x), 1, max_iter=300)
+        assert result.converged.all()
+        np.testing.assert_allclose(result.x, x, atol=1e-4)
+
+
+def test_wrong_adjoint_is_seen_by_the_dot_test(rng):
+    operator = sparsect.DenseOperator(dense(rng))
+    operator.adjoint = lambda r: r @ (operator.Phi + 0.1)
+    assert operator.dot_test() > 1e-3
+
+
+class TestRowSpace:
+    def test_kinds(self, rng):
+        Phi = dense(rng)
+        assert isinstance(sparsect.as_operator(Phi).row_space, SingularVectors)
+        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).row_space, ConjugateGradients)
+        assert isinstance(sparsect.SubsampledDCT(8, [1, 2]).row_space, TightFrame)
+
+    def test_zero_mean_columns_have_rank_m_minus_one(self):
+        for dtype in (np.float32, np.float64):
+            problem = sparsect.random_problem(30, 60, 5, rng=0, dtype=dtype)
+            assert problem.operator.row_space.rank == 29
+
+    def test_rank_tolerance_is_the_users_to_set(self):
+        Phi = np.diag([1.0, 1e-3, 1e-9])
+        assert sparsect.DenseOperator(Phi).row_space.rank == 3
+        assert sparsect.DenseOperator(Phi, rank_tol=1e-6).row_space.rank == 2
+
+    def test_factored_once_and_timed(self, rng):
+        operator = sparsect.as_operator(dense(rng))
+        assert operator.factor_seconds == 0
+        first = sparsect.recover(operator, rng.standard_normal((2, 9)), 3, max_iter=5)
+        again = sparsect.recover(operator, rng.standard_normal((2, 9)), 3, max_iter=5)
+        assert first.setup_seconds == operator.factor_seconds > 0
+        assert again.setup_seconds == 0
+
+    def test_frame_bound_makes_projections_direct(self, rng):
+        rows = np.linalg.qr(rng.standard_normal((20, 9)))[0].T * 3.0
+        operator = sparsect.MatrixFree(aslinearoperator(rows), frame_bound=9.0)
+        assert isinstance(operator.row_space, TightFrame)
+        x, y = rng.standard_normal(20), rng.standard_normal(9)
+        for noise_norm in (None, 0.4):
+            ours = sparsect.project_data(x, operator, y, noise_norm=noise_norm)
+            np.testing.assert_allclose(ours, sparsect.project_data(x, rows, y, noise_norm=noise_norm), atol=1e-12)
+
+    def test_conjugate_gradients_warn_when_they_stop_early(self, rng):
+        operator = sparsect.as_operator(scipy.sparse.csr_array(dense(rng)))
+        operator.row_space.max_iter = 2
+        with pytest.warns(ConvergenceWarning, match="conjugate gradients stopped after 2 steps"):
+            sparsect.project_data(rng.standard_normal(20), operator, rng.standard_normal(9))
+
+    def test_zero_matrix(self):
+        result = sparsect.recover(np.zeros((3, 5)), np.ones(3), 2, max_iter=5)
+        np.testing.assert_array_equal(result.x, np.zeros(5))
+
+
+class TestErrors:
+    def test_no_adjoint(self):
+        operator = LinearOperator((3, 5), matvec=lambda x: x[:3], dtype=float)
+        with pytest.raises(InputError, match="without rmatvec"):
+            sparsect.recover(operator, np.ones(3), 1)
+
+    def test_wrong_adjoint(self, rng):
+        Phi = dense(rng)
+        operator = LinearOperator(Phi.shape, matvec=lambda x: Phi @ x, rmatvec=lambda r: 2 * Phi.T @ r, dtype=float)
+        with pytest.raises(InputError, match="not the adjoint"):
+            sparsect.recover(operator, np.ones(9), 1)
+
+    def test_wrong_frame_bound(self, rng):
+        with pytest.raises(InputError, match="frame_bound: got 2"):
+            sparsect.MatrixFree(aslinearoperator(dense(rng)), frame_bound=2.0)
+
+    @pytest.mark.parametrize("samples", [[0, 0], [-1], [8], [], [0.5]])
+    def test_samples(self, samples):
+        with pytest.raises(InputError, match="samples: got"):
+            sparsect.SubsampledDCT(8, samples)
+
+    def test_too_many_random_samples(self):
+        with pytest.raises(InputError, match="m: got 9, accepted is a whole number from 1 to 8"):
+            sparsect.SubsampledFourier.random(8, 9)
+
+    def test_sparse_with_nan(self):
+        with pytest.raises(InputError, match="Phi: got 1 entries that are NaN"):
+            sparsect.as_operator(scipy.sparse.csr_array([[1.0, np.nan]]))
