@@ -1,0 +1,51 @@
+"""A benchmark report: printed as it grows, written whole, with machine, versions and duration at its end."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from importlib.metadata import version
+
+from sparsect import files
+
+
+class Report:
+    """Markdown that is printed line by line and written to ``path`` when the block ends well."""
+
+    def __init__(self, path, title, packages=("numpy", "scipy")):
+        self._path, self._packages, self._lines, self._start = path, packages, [], time.monotonic()
+        self._title = title
+
+    def __enter__(self):
+        self._add(f"# {self._title}")
+        return self
+
+    def section(self, title, text, lines):
+        """A heading, a paragraph and the lines of a table (a generator: they are measured while they are printed)."""
+        self._add("", f"## {title}", "", text, "")
+        for line in lines:
+            self._add(line)
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            return
+        versions = ", ".join(f"{name} {version(name)}" for name in ("sparsect", *self._packages))
+        minutes = (time.monotonic() - self._start) / 60
+        machine = f"{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
+        self._add("", f"{machine}, {versions}; {minutes:.1f} minutes.")
+        with files.replacing(self._path) as temporary:
+            temporary.write_text("\n".join(self._lines) + "\n")
+
+    def _add(self, *lines):
+        for line in lines:
+            print(line, flush=True)
+            self._lines.append(line)
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo") as info:
+            return next(line.partition(": ")[2].strip() for line in info if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
