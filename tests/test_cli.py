@@ -97,7 +97,19 @@ BAD = {
     "noise": (("--random", "20x40", "--noise-norm", "-1"), "noise_norm: got -1"),
     "plot": (("--random", "20x40", "--plot", "a.doc"), "plot: got the file name 'a.doc'"),
     "out": (("--random", "20x40", "--out", "/proc/x/a.npz"), "cannot be written"),
-    "out a folder": (("--random", "20x40", "--out", "."), "cannot be written (a folder)"),
+    "out not npz": (
+        ("--random", "20x40", "--out", "x.txt"),
+        "--out: got 'x.txt', accepted is a name that ends in .npz",
+    ),
+    "out twice": (
+        ("--random", "20x40", "--out", "a.npz", "--checkpoint", "a.npz"),
+        "--out: got 'a.npz', accepted is a file",
+    ),
+    "snr with files": (
+        ("--matrix", "a.npy", "--data", "b.npy", "--snr", "3"),
+        "--snr, --batch, --seed: got with files",
+    ),
+    "alpha and noise": (("--random", "20x40", "--alpha", "1", "--noise-norm", "1"), "--alpha, --noise-norm: got both"),
     "unknown option": (("--randm", "20x40"), "No such option"),
     "not a whole number": (("--random", "20x40", "--batch", "x"), "Invalid value for '--batch'"),
 }

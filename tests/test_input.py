@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,12 @@ class TestMetrics:
         assert sparsect.snr_db(np.ones(3), np.ones(3)) == np.inf
         assert sparsect.snr_db(np.array([2j]), np.array([1j])) == pytest.approx(20 * np.log10(2))
 
+    def test_snr_of_nonsense(self):
+        assert np.isnan(sparsect.snr_db(np.array([1.0, np.nan]), np.ones(2)))
+        assert sparsect.snr_db(np.array([100, 100], np.int8), np.array([-100, 100], np.int8)) < 0
+        with pytest.raises(InputError, match=r"estimate: got shape \(3,\)"):
+            sparsect.snr_db(np.ones(2), np.ones(3))
+
     def test_mse(self):
         assert sparsect.mse(np.array([[1.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2))).tolist() == pytest.approx([2.5, 0])
 
@@ -74,6 +81,8 @@ BAD = {
     "empty batch": ({"y": np.ones((0, 3))}, r"y: got shape \(0, 3\).*at least one row"),
     "Phi a vector": ({"Phi": np.ones(3)}, r"Phi: got an array with 1 dimensions"),
     "Phi empty": ({"Phi": np.ones((0, 5))}, r"Phi: got shape \(0, 5\)"),
+    "y sparse": ({"y": scipy.sparse.csr_array(np.ones((1, 3)))}, "y: got an object of type csr_array"),
+    "y nothing": ({"y": None}, "y: got an object of type NoneType"),
     "Phi of objects": ({"Phi": np.array([[object()]])}, "Phi: got an array of dtype object"),
     "Phi of strings": ({"Phi": [["a"]]}, "Phi: got an array of dtype <U1"),
     "Phi ragged": ({"Phi": [[1, 2], [3]]}, "Phi: got an object of type list"),
@@ -103,6 +112,25 @@ def test_bad_input(case):
     arguments, message = BAD[case]
     with pytest.raises(InputError, match=message):
         sparsect.recover(**{"Phi": PHI, "y": Y, "sparsity": 2} | arguments)
+
+
+def test_the_row_whose_noise_norm_is_too_small_is_named():
+    y = np.array([[1.0, 0, 0], [0, 0, 7.0]])
+    with pytest.raises(InputError, match=r"noise_norm: got 3 in row 1, accepted is at least 7 in row 1"):
+        sparsect.recover(np.eye(2, 5).repeat([1, 2], axis=0)[[0, 1, 1]] * [[1], [1], [0]], y, 1, noise_norm=[0.5, 3])
+
+
+def test_big_endian_arrays_are_fine():
+    result = sparsect.recover(PHI.astype(">f8"), Y.astype(">f8"), 3)
+    np.testing.assert_allclose(result.x, [1, 1, 1, 0, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("sparsity", [-1, 4, 2.5, None])
+def test_project_sparse_checks_its_input(sparsity):
+    with pytest.raises(InputError, match="sparsity: got"):
+        sparsect.project_sparse(np.ones(3), sparsity)
+    with pytest.raises(InputError, match="x: got 1 entries that are NaN"):
+        sparsect.project_sparse([1, np.nan], 1)
 
 
 def test_lists_and_integers_are_fine():

@@ -99,6 +99,20 @@ class TestRowSpace:
         assert sparsect.DenseOperator(Phi).row_space.rank == 3
         assert sparsect.DenseOperator(Phi, rank_tol=1e-6).row_space.rank == 2
 
+    def test_promotion_keeps_the_rank_and_factors_once(self):
+        problem = sparsect.random_problem(30, 60, 5, rng=0, dtype=np.float32)
+        operator = sparsect.as_operator(problem.Phi)
+        first, second = (sparsect.recover(operator, problem.y.astype(np.float64), 5, max_iter=5) for _ in range(2))
+        assert first.setup_seconds > 0 == second.setup_seconds
+        promoted, _ = operator.prepared(problem.y.astype(np.float64))
+        assert promoted.row_space.rank == 29
+
+    def test_sparse_formats(self, rng):
+        Phi, x = dense(rng), rng.standard_normal((2, 20))
+        for kind in ("lil", "coo", "csc", "dok", "bsr", "dia"):
+            operator = sparsect.as_operator(scipy.sparse.coo_array(Phi).asformat(kind))
+            np.testing.assert_allclose(operator.forward(x), x @ Phi.T)
+
     def test_factored_once_and_timed(self, rng):
         operator = sparsect.as_operator(dense(rng))
         assert operator.factor_seconds == 0
@@ -119,8 +133,12 @@ class TestRowSpace:
     def test_conjugate_gradients_warn_when_they_stop_early(self, rng):
         operator = sparsect.as_operator(scipy.sparse.csr_array(dense(rng)))
         operator.row_space.max_iter = 2
-        with pytest.warns(ConvergenceWarning, match="conjugate gradients stopped after 2 steps"):
+        with pytest.warns(ConvergenceWarning, match="2 conjugate-gradient solves stopped above") as caught:
             sparsect.project_data(rng.standard_normal(20), operator, rng.standard_normal(9))
+        assert len(caught) == 1
+        with pytest.warns(ConvergenceWarning, match="conjugate-gradient solves stopped above") as caught:
+            sparsect.recover(operator, rng.standard_normal(9), 3, max_iter=10)
+        assert len(caught) == 1
 
     def test_zero_matrix(self):
         result = sparsect.recover(np.zeros((3, 5)), np.ones(3), 2, max_iter=5)
@@ -130,7 +148,7 @@ class TestRowSpace:
 class TestErrors:
     def test_no_adjoint(self):
         operator = LinearOperator((3, 5), matvec=lambda x: x[:3], dtype=float)
-        with pytest.raises(InputError, match="without rmatvec"):
+        with pytest.raises(InputError, match="matvec or rmatvec"):
             sparsect.recover(operator, np.ones(3), 1)
 
     def test_wrong_adjoint(self, rng):
@@ -140,8 +158,35 @@ class TestErrors:
             sparsect.recover(operator, np.ones(9), 1)
 
     def test_wrong_frame_bound(self, rng):
+        operator = sparsect.MatrixFree(aslinearoperator(dense(rng)), frame_bound=2.0)
         with pytest.raises(InputError, match="frame_bound: got 2"):
-            sparsect.MatrixFree(aslinearoperator(dense(rng)), frame_bound=2.0)
+            sparsect.recover(operator, np.ones(9), 1)
+
+    def test_frame_bound_of_a_dense_matrix(self, rng):
+        with pytest.raises(InputError, match="frame_bound for a LinearOperator only"):
+            sparsect.as_operator(dense(rng), frame_bound=1.0)
+
+    def test_operator_that_drops_imaginary_parts(self, rng):
+        Phi = dense(rng)
+        operator = LinearOperator(Phi.shape, lambda x: Phi @ x.real, rmatvec=lambda r: Phi.T @ r.real, dtype=float)
+        with pytest.raises(InputError, match="one that keeps complex numbers"):
+            sparsect.recover(operator, np.ones(9) + 1j, 1)
+
+    def test_damaged_sparse_matrix(self):
+        matrix = scipy.sparse.csr_array(np.eye(3, 5))
+        matrix.indices[1] = 10**8
+        with pytest.raises(InputError, match="Phi: got a damaged sparse matrix"):
+            sparsect.as_operator(matrix)
+
+    @pytest.mark.parametrize("shape", ["44", (), (4, 0), 4.5, [4, "x"]])
+    def test_shape_of_signal(self, shape):
+        with pytest.raises(InputError, match="shape_of_signal: got"):
+            sparsect.SubsampledDCT.random(shape, 1)
+
+    @pytest.mark.parametrize("factor", [1e200, 1e-200])
+    def test_scale_of_phi(self, rng, factor):
+        with pytest.raises(InputError, match="Phi: got entries whose squares leave the range"):
+            sparsect.as_operator(dense(rng) * factor)
 
     @pytest.mark.parametrize("samples", [[0, 0], [-1], [8], [], [0.5]])
     def test_samples(self, samples):

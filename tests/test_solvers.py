@@ -1,14 +1,19 @@
 """The Difference Map and the Alternating Map: equal to the paper's formulas, whatever B is, real and complex."""
 
+import dataclasses
+import itertools
+
 import literal
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsect
 from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
 from sparsect.problems import Problem
+from sparsect.solve import Need
 
 
 def small_problem(seed, m=8, n=16, s=3, batch=3, complex_=False):
@@ -85,27 +90,28 @@ def test_a_solution_is_a_fixed_point(rng, beta):
     assert gap < 1e-12
     problem, solver = Problem(Phi, Phi @ x, s), DifferenceMap(beta)
     state = solver.init(problem)
-    image = problem.operator.row_space.image(x[None, :])
-    sparse = None if beta == 1 else x[None, :]
-    state = type(state)(
-        x[None, :], state.gap, None, image, sparse, sparse if sparse is None else image, state.target, state.radius
-    )
+    there = {"x": x[None, :], "image": problem.operator.row_space.image(x[None, :])}
+    if beta != 1:
+        there |= {"sparse": there["x"], "sparse_image": there["image"]}
+    state = dataclasses.replace(state, **there)
     np.testing.assert_allclose(solver.step(problem, state).x[0], moved, atol=1e-12)
     np.testing.assert_allclose(solver.estimate(problem, state)[0], x, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", sparsect.METHODS)
 class TestEverySolver:
-    def test_finds_the_exhaustive_optimum(self, method):
-        """On problems small enough to try every support, an answer that claims to have converged is the right one."""
+    def test_finds_the_support_that_exhaustive_search_finds(self, method):
+        """All pairs of columns are tried; a solver should mostly end with the pair that fits best."""
         found = 0
         for seed in range(20):
-            problem = sparsect.random_problem(8, 12, 2, rng=seed)
-            result = sparsect.recover(problem.Phi, problem.y, 2, method, max_iter=2000)
-            if result.converged[0]:
-                found += 1
-                np.testing.assert_allclose(result.x, problem.x, atol=1e-4)
-        assert found >= (18 if method == "difference-map" else 5)
+            problem = sparsect.random_problem(10, 12, 2, snr_db=30, rng=seed)
+            best = min(
+                itertools.combinations(range(12), 2),
+                key=lambda pair: np.linalg.lstsq(problem.Phi[:, pair], problem.y[0])[1].sum(),
+            )
+            result = sparsect.recover(problem.Phi, problem.y, 2, method, max_iter=300)
+            found += set(np.flatnonzero(result.x[0])) == set(best)
+        assert found >= 12
 
     @pytest.mark.parametrize("noise_norm", [None, 0.3])
     def test_one_row_of_a_batch_equals_that_row_alone(self, method, noise_norm):
@@ -114,18 +120,21 @@ class TestEverySolver:
         for row in range(5):
             alone = sparsect.recover(Phi, y[row], s, method, noise_norm=noise_norm, max_iter=40)
             np.testing.assert_allclose(alone.x, together.x[row], atol=1e-6)
-            assert alone.n_iter == together.n_iter[row]
+            # Rounding differs between one row and many, and may let a row settle some steps earlier.
+            assert abs(alone.n_iter - together.n_iter[row]) <= 3
             assert alone.x.shape == (40,)
 
     @pytest.mark.parametrize("s", [0, 16])
     def test_extreme_sparsities(self, method, s):
         Phi, y, _ = small_problem(4)
-        result = sparsect.recover(Phi, y, s, method, max_iter=50)
+        result = sparsect.recover(Phi, y, s, method, max_iter=50, refit=True)
         if s == 0:
             np.testing.assert_array_equal(result.x, np.zeros((3, 16)))
         else:
-            assert result.converged.all()
-            np.testing.assert_allclose(result.x @ Phi.T, y - y.mean(axis=1, keepdims=True), atol=1e-5)
+            # Whatever is left of y is out of reach for the columns that were taken.
+            residual = result.x @ Phi.T - y
+            correlation = np.where(result.support, residual @ Phi, 0)
+            np.testing.assert_allclose(correlation, 0, atol=1e-6)
 
     def test_answers_are_sparse_and_inputs_untouched(self, method):
         Phi, y, s = small_problem(6)
@@ -137,6 +146,10 @@ class TestEverySolver:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
     def test_dtype_in_is_dtype_out(self, method, dtype):
+        if Need.REAL in sparsect.METHODS[method].needs and np.issubdtype(dtype, np.complexfloating):
+            with pytest.raises(InputError, match=f"method: got '{method}', which needs real data"):
+                sparsect.recover(np.eye(2, dtype=dtype), np.ones(2, dtype=dtype), 1, method)
+            return
         Phi, y, s = small_problem(7)
         result = sparsect.recover(Phi.astype(dtype), y.astype(dtype), s, method, max_iter=20)
         assert result.x.dtype == dtype
@@ -149,19 +162,71 @@ class TestEverySolver:
         assert result.converged.all()
 
     def test_one_column(self, method):
-        result = sparsect.recover(np.array([[2.0], [0.0]]), np.array([4.0, 0.0]), 1, method)
+        result = sparsect.recover(np.array([[2.0], [0.0]]), np.array([4.0, 0.0]), 1, method, refit=True)
         np.testing.assert_allclose(result.x, [2.0])
 
+    def test_refit_is_the_least_squares_fit_on_the_support(self, method):
+        Phi, y, s = small_problem(9, m=20, n=40, s=4, batch=5)
+        result = sparsect.recover(Phi, y, s, method, max_iter=25, refit=True)
+        for row in range(5):
+            columns = np.flatnonzero(result.x[row])
+            expected = np.linalg.lstsq(Phi[:, columns], y[row])[0]
+            np.testing.assert_allclose(result.x[row, columns], expected, atol=1e-10)
 
-@pytest.mark.parametrize("beta", [0, np.nan, np.inf, "half", None])
+    def test_resumed_equals_unbroken(self, method, tmp_path):
+        Phi, y, s = small_problem(10, m=20, n=40, s=6, batch=4)
+        options = {"method": method, "record": ("gap", "x"), "record_at": 2, "tol": 0}
+        unbroken = sparsect.recover(Phi, y, s, max_iter=12, **options)
+        for stop in (3, 4, 12):
+            resumed = sparsect.recover(Phi, y, s, max_iter=stop, checkpoint=tmp_path / "run.npz", **options)
+        np.testing.assert_array_equal(resumed.x, unbroken.x)
+        np.testing.assert_array_equal(resumed.n_iter, unbroken.n_iter)
+        np.testing.assert_array_equal(resumed.history["x"], unbroken.history["x"])
+
+    def test_matrix_free_equals_dense_or_is_refused_by_name(self, method):
+        operator = sparsect.SubsampledDCT.random(32, 16, rng=0)
+        matrix = operator.adjoint(np.eye(16))
+        x = np.zeros((2, 32))
+        x[:, [3, 20]] = [[1.0, -2.0], [2.0, 0.5]]
+        y = operator.forward(x)
+        if Need.DENSE in sparsect.METHODS[method].needs:
+            with pytest.raises(InputError, match=f"method: got '{method}', which needs a dense Phi"):
+                sparsect.recover(operator, y, 2, method)
+            return
+        for phi in (operator, scipy.sparse.csr_array(matrix)):
+            if Need.SPECTRUM in sparsect.METHODS[method].needs and phi is not operator:
+                with pytest.raises(InputError, match="which needs the singular values of Phi"):
+                    sparsect.recover(phi, y, 2, method)
+                continue
+            result = sparsect.recover(phi, y, 2, method, max_iter=20, refit=True)
+            np.testing.assert_allclose(
+                result.x, sparsect.recover(matrix, y, 2, method, max_iter=20, refit=True).x, atol=1e-6
+            )
+
+
+def test_settings_become_plain_floats(rng):
+    solver = DifferenceMap(np.float64(0.5), Relaxed(np.float64(0.3)))
+    assert repr(solver) == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.3))"
+    problem = sparsect.random_problem(20, 40, 5, rng=0, dtype=np.float32)
+    assert sparsect.recover(problem.Phi, problem.y, 5, solver, max_iter=5).x.dtype == np.float32
+
+
+@pytest.mark.parametrize("data_set", ["ball", Relaxed, 3])
+def test_data_set_is_checked(data_set):
+    with pytest.raises(InputError, match="data_set: got"):
+        sparsect.recover(np.eye(3), np.ones(3), 1, DifferenceMap(0.5, data_set))
+
+
+@pytest.mark.parametrize("beta", [0, np.nan, np.inf, "half", "0.5", None, 10**400])
 def test_beta_is_checked(beta):
     with pytest.raises(InputError, match="beta: got"):
         DifferenceMap(beta)
 
 
-def test_a_diverging_row_keeps_its_last_answer(rng):
-    """float32 overflows under a huge beta: a warning with a count, and finite answers."""
-    problem = sparsect.random_problem(20, 40, 5, snr_db=10, batch=3, rng=0, dtype=np.float32)
-    with pytest.warns(sparsect.ConvergenceWarning, match="3 of 3 rows left the floating-point range"):
-        result = sparsect.recover(problem.Phi, problem.y, 5, DifferenceMap(beta=1e25), max_iter=50)
+@pytest.mark.parametrize(("beta", "dtype"), [(5.0, np.float64), (50.0, np.float32), (1e25, np.float32)])
+def test_a_row_that_runs_away_keeps_its_last_answer(beta, dtype):
+    problem = sparsect.random_problem(40, 80, 8, snr_db=20, batch=3, rng=0, dtype=dtype)
+    with pytest.warns(sparsect.ConvergenceWarning, match="3 of 3 rows ran away"):
+        result = sparsect.recover(problem.Phi, problem.y, 8, DifferenceMap(beta), max_iter=2000)
     assert not result.converged.any()
+    assert np.isfinite(result.x).all()

@@ -16,12 +16,31 @@ from .projections import Affine, Ball, DataSet, Relaxed, project_data, project_s
 from .recover import recover
 from .result import Result, load_result
 from .solve import Snapshot, Solver, State, solve
-from .solvers import METHODS, AlternatingMap, DifferenceMap
+from .solvers import (
+    ADMM,
+    IRLS,
+    METHODS,
+    AcceleratedHardThresholding,
+    AlternatingMap,
+    DifferenceMap,
+    FalseAlarm,
+    FalseDiscovery,
+    LeastAngleRegression,
+    NormalizedHardThresholding,
+    OrderRecursiveMatchingPursuit,
+    OrthogonalMatchingPursuit,
+    StagewiseOMP,
+    SubspacePursuit,
+    VectorAMP,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ADMM",
+    "IRLS",
     "METHODS",
+    "AcceleratedHardThresholding",
     "Affine",
     "AlternatingMap",
     "Ball",
@@ -29,18 +48,27 @@ __all__ = [
     "DataSet",
     "DenseOperator",
     "DifferenceMap",
+    "FalseAlarm",
+    "FalseDiscovery",
     "InputError",
+    "LeastAngleRegression",
     "MatrixFree",
+    "NormalizedHardThresholding",
     "Operator",
+    "OrderRecursiveMatchingPursuit",
+    "OrthogonalMatchingPursuit",
     "Problem",
     "Relaxed",
     "Result",
     "Snapshot",
     "Solver",
     "SparseOperator",
+    "StagewiseOMP",
     "State",
     "SubsampledDCT",
     "SubsampledFourier",
+    "SubspacePursuit",
+    "VectorAMP",
     "as_operator",
     "load_result",
     "mse",

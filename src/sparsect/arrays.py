@@ -6,6 +6,7 @@ are computed where they live and come back as what they were.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat as compat
@@ -43,11 +44,16 @@ def conj(x: Array) -> Array:
     return namespace(x).conj(x) if is_complex(x) else x
 
 
+def real_vecdot(x: Array, y: Array) -> Array:
+    """Real part of <x, y> along the last axis."""
+    xp = namespace(x, y)
+    total = xp.vecdot(x, y)
+    return xp.real(total) if is_complex(total) else total
+
+
 def squared_norm(x: Array) -> Array:
     """Squared Euclidean norm along the last axis, real."""
-    xp = namespace(x)
-    total = xp.vecdot(x, x)
-    return xp.real(total) if is_complex(x) else total
+    return real_vecdot(x, x)
 
 
 def norm(x: Array) -> Array:
@@ -72,18 +78,29 @@ def is_single(x: Array) -> bool:
 
 def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -> Array:
     """``value`` as a finite float or complex array; anything else raises an error that names ``name``."""
+    array: Array
     if isinstance(value, np.ma.MaskedArray):
         raise reject(name, "a masked array", "an array without masked entries")
-    if compat.is_array_api_obj(value):
-        array = value.detach() if hasattr(value, "detach") else value
+    if compat.is_torch_array(value):
+        if "strided" not in str(value.layout) or value.is_meta:
+            raise reject(name, f"a torch tensor of layout {value.layout} on {value.device}", "a dense tensor with data")
+        array = value.detach().resolve_conj().resolve_neg()
+    elif compat.is_array_api_obj(value):
+        array = value
+    elif hasattr(value, "tocsr") or not (
+        isinstance(value, Sequence) or hasattr(value, "__array__") or np.isscalar(value)
+    ):
+        raise reject(name, f"an object of type {type(value).__name__}", ACCEPTED_DTYPES)
     else:
         try:
             array = np.asarray(value)
         except (TypeError, ValueError):
             raise reject(name, f"an object of type {type(value).__name__}", ACCEPTED_DTYPES) from None
     xp = namespace(array)
-    if is_numpy(xp) and array.dtype.kind not in "biufc":
-        raise reject(name, f"an array of dtype {array.dtype}", ACCEPTED_DTYPES)
+    if is_numpy(xp):
+        if array.dtype.kind not in "biufc":
+            raise reject(name, f"an array of dtype {array.dtype}", ACCEPTED_DTYPES)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if xp.isdtype(array.dtype, ("bool", "integral")):
         array = xp.astype(array, xp.float64)
     if array.dtype not in (xp.float32, xp.float64, xp.complex64, xp.complex128):
@@ -96,6 +113,18 @@ def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -
         bad = int(xp.sum(xp.astype(~finite, xp.int64)))
         raise reject(name, f"{bad} entries that are NaN or infinite", "finite entries only")
     return array
+
+
+def check_magnitude(name: str, array: Array) -> None:
+    """Refuse rows whose squared norms leave the range of their dtype: later sums of squares would be nonsense."""
+    xp = namespace(array)
+    with np.errstate(over="ignore", under="ignore"):
+        energy, largest = squared_norm(array), xp.max(xp.abs(array), axis=-1)
+    limits = xp.finfo(array.dtype)
+    inside = (energy > 1e8 * float(limits.smallest_normal)) & (energy < 1e-8 * float(limits.max))
+    if not bool(xp.all(inside | (largest == 0))):
+        received = f"entries whose squares leave the range of {array.dtype}"
+        raise reject(name, received, f"{name} scaled nearer to 1, or a wider dtype")
 
 
 def generator(rng: Any) -> np.random.Generator:
@@ -116,6 +145,13 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
 def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:
     """``array`` in the library and on the device of ``like``, its dtype unchanged."""
     return namespace(like).asarray(array, device=compat.device(like))
+
+
+def contiguous(x: Array) -> Array:
+    """``x`` laid out row by row where its library lets that be chosen: products read it faster so."""
+    if is_numpy(namespace(x)):
+        return np.ascontiguousarray(x)
+    return x.contiguous() if compat.is_torch_array(x) else x
 
 
 def take_rows(x: Array, rows: np.ndarray[Any, Any]) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import files
-from .arrays import from_numpy, generator, namespace, to_numpy
+from .arrays import from_numpy, generator, is_numpy, namespace, to_numpy
 from .checks import InputError
 from .trace import Trace
 
@@ -24,6 +24,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], run: Run, trace: Trace, tol: float) -> None:
         self.path, self.run, self.trace = Path(path), run, trace
+        files.check_writable(self.path)
         self.identity = _identity(run, trace, tol)
         self.response = _response(run)
         if self.path.exists():
@@ -50,26 +51,35 @@ class Checkpoint:
         arrays = files.read_npz(self.path)
         if "identity" not in arrays or "response" not in arrays:
             raise InputError(f"{self.path}: not a checkpoint of sparsect")
-        found = str(arrays["identity"])
-        if found != self.identity or not np.allclose(arrays["response"], self.response, rtol=1e-4):
-            what = "another Phi" if found == self.identity else _first_difference(found, self.identity)
-            raise InputError(
-                f"{self.path}: a checkpoint of another run ({what}); give another file, or remove this one"
-            )
+        found, response = str(arrays["identity"]), arrays["response"]
+        if found != self.identity:
+            self._refuse(_first_difference(found, self.identity))
+        # Norms rather than entries: what is small in one entry may be large in all of them.
+        if response.shape != self.response.shape or (
+            np.linalg.norm(response - self.response) > 1e-4 * np.linalg.norm(self.response)
+        ):
+            self._refuse("another Phi, or Phi factored otherwise")
+        try:
+            self._go_on(arrays)
+        except KeyError as error:
+            raise InputError(f"{self.path}: damaged, {error.args[0]} is missing") from None
+
+    def _go_on(self, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         run, like = self.run, self.run.problem.y
-        rows = arrays["rows"]
-        state = {_tail(name): from_numpy(value, like) for name, value in arrays.items() if name.startswith("state/")}
+        state = {
+            name: arrays[f"state/{name}"] if is_numpy(namespace(value)) else from_numpy(arrays[f"state/{name}"], like)
+            for name, value in run.progress.state.arrays().items()
+        }
         done: list[dict[str, Any]] = []
         while f"done/{len(done)}/rows" in arrays:
-            prefix = f"done/{len(done)}/"
-            done.append({name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)})
-        run.restore(int(arrays["iteration"]), rows, state, done)
-        run.clock.seconds, run.setup_seconds = (float(value) for value in arrays["seconds"])
-        self.trace.restore({_tail(name): value for name, value in arrays.items() if name.startswith("history/")})
+            done.append({name: arrays[f"done/{len(done)}/{name}"] for name in ("rows", "x", "gap", "n_iter", "lost")})
+        seconds = [float(value) for value in arrays["seconds"]]
+        self.trace.restore({name: arrays[f"history/{name}"] for name in self.trace.columns})
+        run.restore(int(arrays["iteration"]), arrays["rows"], state, done)
+        run.clock.seconds, run.setup_seconds = seconds
 
-
-def _tail(name: str) -> str:
-    return name.partition("/")[2]
+    def _refuse(self, what: str) -> None:
+        raise InputError(f"{self.path}: a checkpoint of another run ({what}); give another file, or remove this one")
 
 
 def _identity(run: Run, trace: Trace, tol: float) -> str:
@@ -83,7 +93,9 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
         "sparsity": problem.sparsity,
         "tol": tol,
         "shape": (problem.batch, *problem.operator.shape),
-        "dtype": to_numpy(problem.y).dtype.name,
+        "arrays": f"{type(problem.y).__module__.split('.')[0]} {to_numpy(problem.y).dtype.name}",
+        "Phi": type(problem.operator).__name__,
+        "refit": run.refit,
         "record": trace.describe(),
         "y and noise_norm": digest.hexdigest(),
     }
@@ -91,10 +103,18 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
 
 
 def _response(run: Run) -> np.ndarray[Any, Any]:
-    """Phi's answer to a fixed random vector: tells one Phi from another, whatever kind of operator it is."""
+    """Phi's answer to a fixed random vector, which tells one Phi from another, whatever kind of operator it is.
+
+    States hold coordinates in the basis of Phi's row space, so where that is in use its answer is part of it.
+    """
     problem = run.problem
-    probe = from_numpy(generator(0).standard_normal((1, problem.operator.shape[1])), problem.y)
-    return to_numpy(problem.operator.forward(namespace(probe).astype(probe, problem.y.dtype)))
+    operator = problem.operator
+    probe = from_numpy(generator(0).standard_normal((1, operator.shape[1])), problem.y)
+    probe = namespace(probe).astype(probe, problem.y.dtype)
+    answers = [to_numpy(operator.forward(probe))]
+    if "row_space" in vars(operator):
+        answers.append(to_numpy(operator.row_space.image(probe)))
+    return np.concatenate(answers, axis=1)
 
 
 def _first_difference(found: str, expected: str) -> str:

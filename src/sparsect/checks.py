@@ -36,15 +36,24 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
     return number
 
 
-def real_number(name: str, value: Any, accepted: str, low: float = -math.inf, nonzero: bool = False) -> float:
-    """``value`` as a finite float of at least ``low``; ``accepted`` words the rule for the error."""
+def real_number(
+    name: str, value: Any, accepted: str, low: float = -math.inf, high: float = math.inf, nonzero: bool = False
+) -> float:
+    """``value`` as a finite float within ``low`` and ``high``; ``accepted`` words the rule for the error."""
+    if isinstance(value, str):
+        raise reject(name, repr(value), accepted)
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise reject(name, repr(value), accepted) from None
-    if not math.isfinite(number) or number < low or (nonzero and number == 0):
+    except (TypeError, ValueError, OverflowError):
+        raise reject(name, repr(value)[:80], accepted) from None
+    if not math.isfinite(number) or not low <= number <= high or (nonzero and number == 0):
         raise reject(name, repr(value), accepted)
     return number
+
+
+def settle_number(settings: Any, name: str, accepted: str, **limits: Any) -> None:
+    """Check the field ``name`` of a frozen dataclass and keep it as a plain float, whatever kind of number it was."""
+    object.__setattr__(settings, name, real_number(name, getattr(settings, name), accepted, **limits))
 
 
 def choice(name: str, value: object, options: Iterable[str]) -> str:

@@ -6,7 +6,9 @@ import dataclasses
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +19,7 @@ from rich.table import Table
 
 from . import __version__, files, plots
 from .arrays import to_numpy
-from .checks import InputError, choice, real_number, reject
+from .checks import InputError, choice, reject
 from .metrics import snr_db
 from .problems import Problem, random_problem
 from .projections import Relaxed
@@ -47,8 +49,8 @@ def cli() -> None:
 @click.option("--random", "size", metavar="MxN", help="Instead of files: a random problem of this size.")
 @click.option("--sparsity", "-s", type=int, required=True, help="Number of nonzeros allowed in each signal.")
 @click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB. Default: no noise.")
-@click.option("--batch", type=int, default=10, show_default=True, help="With --random: number of signals.")
-@click.option("--seed", type=int, default=0, show_default=True, help="With --random: seed of the random generator.")
+@click.option("--batch", type=int, help="With --random: number of signals.  [default: 10]")
+@click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
 @click.option("--method", default="difference-map", show_default=True, help="One of: " + ", ".join(METHODS) + ".")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise: look within ||Phi x - y|| <= this.")
@@ -62,17 +64,17 @@ def cli() -> None:
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
-    for output in (options["out"], options["plot"], options["checkpoint"]):
-        if output is not None:
-            files.check_writable(output)
-    if options["plot"] is not None:
-        plots.check_format(options["plot"])
+    _check_outputs((matrix, data, options["truth"]), options)
+    if options["alpha"] is not None and options["noise_norm"] is not None:
+        raise InputError("--alpha, --noise-norm: got both, accepted is one of them")
     if size is not None:
-        if matrix is not None or data is not None:
+        if any(name is not None for name in (matrix, data, options["truth"])):
             raise InputError("--random: got files as well, accepted is either --random or --matrix and --data")
         problem = _random(size, options)
     elif matrix is None or data is None:
         raise InputError("--matrix, --data: got none or one of them, accepted are both, or --random MxN")
+    elif any(options[name] is not None for name in ("snr", "batch", "seed")):
+        raise InputError("--snr, --batch, --seed: got with files, accepted is with --random only")
     else:
         problem = _from_files(matrix, data, options)
     solver = _solver(options["method"], options["settings"], options["alpha"])
@@ -87,26 +89,49 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         _report(problem, result, [name for name in (options["out"], options["plot"]) if name is not None])
 
 
+def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> None:
+    """Refuse outputs that could not be written, or would overwrite an input or each other, before any work is done."""
+    outputs = {name: options[name] for name in ("out", "plot", "checkpoint") if options[name] is not None}
+    for name, path in outputs.items():
+        if name == "plot":
+            plots.check_format(path)
+        elif Path(path).suffix != ".npz":
+            raise reject(f"--{name}", repr(path), "a name that ends in .npz")
+        files.check_writable(path)
+    taken = [Path(path.rpartition(":")[0] or path).resolve() for path in inputs if path is not None]
+    taken += [Path(path).resolve() for path in (*filter(None, inputs), *outputs.values())]
+    for name, path in outputs.items():
+        if taken.count(Path(path).resolve()) > 1:
+            raise reject(f"--{name}", repr(path), "a file that is not used for something else in the same call")
+
+
 def _random(size: str, options: dict[str, Any]) -> Problem:
     sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
     if sides is None:
         raise reject("--random", repr(size), "rows x columns, such as 400x1000")
     m, n = int(sides[1]), int(sides[2])
-    files.check_size("--random", 8 * m * n)
-    drawn = random_problem(m, n, options["sparsity"], options["snr"], options["batch"], options["seed"])
+    batch = 10 if options["batch"] is None else options["batch"]
+    files.check_size("--random", 8 * (m * n + 8 * max(batch, 1) * (m + n)))
+    drawn = random_problem(m, n, options["sparsity"], options["snr"], batch, options["seed"] or 0)
     return Problem(drawn.Phi, drawn.y, drawn.sparsity, options["noise_norm"], drawn.x)
 
 
 def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
     Phi = files.read_array(matrix, prefer=("Phi", "A", "matrix"))
-    y = files.read_array(data, prefer=("y", "b", "data"))
-    truth = None if options["truth"] is None else files.read_array(options["truth"], prefer=("x", "truth"))
-    rows = getattr(Phi, "shape", (0,))[0]
-    if getattr(y, "ndim", 0) == 2 and y.shape[0] == rows and y.shape[1] != rows:
+    y = _dense(files.read_array(data, prefer=("y", "b", "data")))
+    truth = None if options["truth"] is None else _dense(files.read_array(options["truth"], prefer=("x", "truth")))
+    if getattr(Phi, "ndim", 2) == 1:
+        Phi = Phi[None, :]
+    rows = Phi.shape[0] if getattr(Phi, "ndim", 0) == 2 else 0
+    if y.ndim == 2 and y.shape[0] == rows and y.shape[1] != rows:
         click.echo(f"{data}: {y.shape[1]} signals in columns, taken as rows", err=True)
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     return Problem(Phi, y, options["sparsity"], options["noise_norm"], truth)
+
+
+def _dense(array: Any) -> Any:
+    return array.toarray() if hasattr(array, "toarray") else array
 
 
 def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solver:
@@ -120,7 +145,10 @@ def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solv
             raise reject(
                 "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
             )
-        chosen[name] = real_number(f"--set {name}", value, "a number")
+        try:
+            chosen[name] = float(value)
+        except ValueError:
+            raise reject(f"--set {name}", repr(value), "a number") from None
     if alpha is not None:
         chosen["data_set"] = Relaxed(alpha)
     return kind(**chosen)
@@ -182,6 +210,7 @@ def _report(problem: Problem, result: Result, written: list[str]) -> None:
 
 def main() -> None:
     """Entry point: every error of the user's is one line on standard error and exit code 2."""
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -193,6 +222,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("sparsect: stopped; a run with --checkpoint goes on when the same command is given again", err=True)
         code = 130
-    except BrokenPipeError:
-        code = 0
+    except MemoryError:
+        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
+        code = 2
+    except OSError as error:
+        click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        code = 1
     sys.exit(code or 0)

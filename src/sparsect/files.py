@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,12 +37,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path that could not be written, before any work is done for it."""
-    if Path(path).is_dir():
-        raise InputError(f"{path}: cannot be written (a folder)")
     final = Path(path)
+    if final.is_dir():
+        raise InputError(f"{path}: cannot be written (a folder)")
+    folder = final.parent
+    while not folder.exists():
+        folder = folder.parent
     try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=final.parent):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
@@ -85,6 +88,8 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         check_size(name, os.stat(name).st_size)
         found = readers[suffix](name)
     if not isinstance(found, dict):
+        if wanted is not None:
+            raise InputError(f"{name}:{wanted}: got a file that holds one array without a name, accepted is {name}")
         return found
     if wanted is not None:
         return found[choice(f"{name}: array", wanted, found)]
@@ -108,7 +113,10 @@ def _read_npz(path: str) -> Any:
     if {"format", "shape", "data"} <= set(arrays):
         import scipy.sparse
 
-        return scipy.sparse.load_npz(path)
+        matrix = scipy.sparse.load_npz(path)
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        return matrix
     return arrays
 
 
@@ -121,7 +129,9 @@ def _read_mat(path: str) -> dict[str, Any]:
 
 
 def _read_csv(path: str) -> Any:
-    return np.loadtxt(path, delimiter=",", ndmin=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig")
 
 
 @contextlib.contextmanager

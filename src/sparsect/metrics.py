@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .arrays import Array, namespace, norm
+from .checks import reject
 
 
-def snr_db(truth: Array, estimate: Array) -> Array:
+def snr_db(truth: Any, estimate: Any) -> Array:
     """20 log10(||truth|| / ||truth - estimate||) along the last axis; infinite where they are equal."""
-    xp = namespace(truth, estimate)
+    truth, estimate = _pair(truth, estimate)
+    xp = namespace(truth)
     error = norm(truth - estimate)
-    ratio = norm(truth) / xp.where(error > 0, error, xp.ones_like(error))
-    return xp.where(error > 0, 20 * xp.log10(ratio), xp.full_like(ratio, xp.inf))
+    ratio = norm(truth) / xp.where(error == 0, xp.ones_like(error), error)
+    with np.errstate(divide="ignore"):
+        return xp.where(error == 0, xp.full_like(ratio, xp.inf), 20 * xp.log10(ratio))
 
 
-def mse(truth: Array, estimate: Array) -> Array:
+def mse(truth: Any, estimate: Any) -> Array:
     """Mean of |truth - estimate|^2 along the last axis."""
+    truth, estimate = _pair(truth, estimate)
     return norm(truth - estimate) ** 2 / truth.shape[-1]
 
 
-def support_recovery(truth: Array, estimate: Array) -> Any:
+def support_recovery(truth: Any, estimate: Any) -> Array:
     """Fraction of the truth's nonzeros that the estimate has too, along the last axis; 1 where there are none."""
-    xp = namespace(truth, estimate)
-    wanted = xp.count_nonzero(truth, axis=-1)
-    found = xp.count_nonzero((truth != 0) & (estimate != 0), axis=-1)
-    dtype = norm(truth).dtype
-    wanted, found = xp.astype(wanted, dtype), xp.astype(found, dtype)
+    truth, estimate = _pair(truth, estimate)
+    xp, dtype = namespace(truth), norm(truth).dtype
+    wanted = xp.astype(xp.count_nonzero(truth, axis=-1), dtype)
+    found = xp.astype(xp.count_nonzero((truth != 0) & (estimate != 0), axis=-1), dtype)
     return xp.where(wanted > 0, found / xp.where(wanted > 0, wanted, xp.ones_like(wanted)), xp.ones_like(wanted))
+
+
+def _pair(truth: Any, estimate: Any) -> tuple[Array, Array]:
+    """Both as floating arrays of one shape; NaN is let through, so that a bad estimate is seen for what it is."""
+    pair = [value if hasattr(value, "shape") else np.asarray(value) for value in (truth, estimate)]
+    xp = namespace(*pair)
+    pair = [xp.astype(value, xp.float64) if xp.isdtype(value.dtype, ("bool", "integral")) else value for value in pair]
+    if pair[0].shape != pair[1].shape:
+        raise reject("estimate", f"shape {tuple(pair[1].shape)}", f"that of the truth, {tuple(pair[0].shape)}")
+    return pair[0], pair[1]

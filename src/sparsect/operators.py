@@ -8,12 +8,25 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, conj, floating, from_numpy, generator, is_complex, is_numpy, namespace, norm
+from .arrays import (
+    Array,
+    check_magnitude,
+    conj,
+    epsilon,
+    floating,
+    from_numpy,
+    generator,
+    is_complex,
+    is_numpy,
+    namespace,
+    norm,
+)
 from .checks import InputError, real_number, reject, whole_number
 from .kernels import transforms
 from .row_space import ConjugateGradients, RowSpace, SingularVectors, TightFrame
@@ -25,11 +38,14 @@ class Operator(ABC):
     Attributes
     ----------
     shape : (m, n)
+    is_dense : whether Phi is there as an array; only then there is a ``gram_matrix``
     frame_bound : c where Phi Phi^H = c I is known to hold (a tight frame), otherwise None.
     factor_seconds : time spent so far on what depends on Phi alone.
     """
 
     shape: tuple[int, int]
+    is_dense: bool = False
+    gram_matrix: Array
     frame_bound: float | None = None
     factor_seconds: float = 0.0
 
@@ -80,20 +96,23 @@ class DenseOperator(Operator):
     Parameters
     ----------
     Phi : array (m, n)
-    rank_tol : singular values up to ``rank_tol`` times the largest count as zero. Default: max(m, n) times the
-        machine epsilon of Phi's dtype, so the paper's zero-mean columns (rank m - 1) are seen for what they are.
+    rank_tol : singular values up to ``rank_tol`` times the largest count as zero. Default: max(m, n) times the machine
+        epsilon of the dtype Phi came in, so the paper's zero-mean columns (rank m - 1) are seen for what they are.
     """
+
+    is_dense = True
 
     def __init__(self, Phi: Array, rank_tol: float | None = None) -> None:
         self.Phi = floating("Phi", Phi, dimensions=(2,))
         m, n = self.Phi.shape
         if m == 0 or n == 0:
             raise reject("Phi", f"shape {(m, n)}", "at least one row and one column")
+        check_magnitude("Phi", self.Phi)
         self.shape = (m, n)
-        self.rank_tol = (
-            None if rank_tol is None else real_number("rank_tol", rank_tol, "a number of at least 0", low=0.0)
-        )
+        default = max(m, n) * epsilon(self.Phi)
+        self.rank_tol = real_number("rank_tol", default if rank_tol is None else rank_tol, "0 to 1", low=0.0, high=1.0)
         self._conjugate = conj(self.Phi)
+        self._promoted: dict[str, DenseOperator] = {}
 
     def forward(self, x: Array) -> Array:
         return x @ self.Phi.T
@@ -106,13 +125,24 @@ class DenseOperator(Operator):
         if self.Phi.device != y.device:
             raise InputError(f"Phi, y: got arrays on {self.Phi.device} and {y.device}, accepted is one device for both")
         dtype = xp.result_type(self.Phi.dtype, y.dtype)
-        same = self.Phi.dtype == dtype
-        return self if same else DenseOperator(xp.astype(self.Phi, dtype), self.rank_tol), xp.astype(
-            y, dtype, copy=False
-        )
+        y = xp.astype(y, dtype, copy=False)
+        if self.Phi.dtype == dtype:
+            return self, y
+        # Kept, so that Phi is factored once in every precision too; the rank stays that of the Phi that came in.
+        if str(dtype) not in self._promoted:
+            self._promoted[str(dtype)] = DenseOperator(xp.astype(self.Phi, dtype), self.rank_tol)
+        return self._promoted[str(dtype)], y
 
     def _factor(self) -> RowSpace:
         return SingularVectors(self.Phi, self.rank_tol)
+
+    @cached_property
+    def gram_matrix(self) -> Array:
+        """Phi^H Phi, (n, n), computed on first use and kept."""
+        start = time.perf_counter()
+        gram = self._conjugate.T @ self.Phi
+        self.factor_seconds += time.perf_counter() - start
+        return gram
 
     def _probe(self, generate: np.random.Generator, size: int) -> Array:
         xp = namespace(self.Phi)
@@ -135,11 +165,17 @@ class SparseOperator(_NumPyOperator):
     """Phi as a ``scipy.sparse`` matrix or array."""
 
     def __init__(self, Phi: Any) -> None:
-        floating("Phi", Phi.data if hasattr(Phi, "data") and not callable(Phi.data) else Phi.toarray())
+        if not hasattr(Phi, "tocsr") or len(Phi.shape) != 2 or 0 in Phi.shape:
+            received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
+            raise reject("Phi", received, "a SciPy sparse matrix with at least one row and one column")
+        if hasattr(Phi, "check_format"):
+            try:
+                Phi.check_format(full_check=True)
+            except ValueError as error:
+                raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
         self.Phi = Phi.tocsr()
-        if self.Phi.dtype.kind in "biu":
-            self.Phi = self.Phi.astype(np.float64)
-        self.dtype = self.Phi.dtype
+        self.Phi.data = floating("Phi", self.Phi.data)
+        self.dtype = self.Phi.data.dtype
         self.shape = self.Phi.shape
         self._adjoint = self.Phi.conj().T.tocsr()
 
@@ -155,20 +191,20 @@ class MatrixFree(_NumPyOperator):
 
     Parameters
     ----------
-    Phi : LinearOperator with ``matvec`` and ``rmatvec``; the adjoint is checked by a dot-test.
+    Phi : has ``matmat`` and ``rmatmat``; that they are adjoint to each other is checked on a random vector.
     frame_bound : c, if Phi Phi^H = c I is known: projections then cost one product instead of a conjugate-gradient run.
     """
 
     def __init__(self, Phi: Any, frame_bound: float | None = None) -> None:
+        if not hasattr(Phi, "matmat") or len(Phi.shape) != 2 or 0 in Phi.shape:
+            received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
+            raise reject("Phi", received, "a LinearOperator with at least one row and one column")
         self.Phi = Phi
-        self.shape = tuple(Phi.shape)
-        self.dtype = np.dtype(Phi.dtype or np.float64)
-        if self.dtype.kind in "biu":
-            self.dtype = np.dtype(np.float64)
-        self._check_adjoint()
+        self.shape = (int(Phi.shape[0]), int(Phi.shape[1]))
+        self.dtype = floating("Phi", np.zeros(1, dtype=Phi.dtype or np.float64)).dtype
+        self._checked: set[str] = set()
         if frame_bound is not None:
-            self.frame_bound = real_number("frame_bound", frame_bound, "a positive number", low=np.finfo(float).tiny)
-            self._check_frame()
+            self.frame_bound = real_number("frame_bound", frame_bound, "a positive number", low=1e-300)
 
     def forward(self, x: Array) -> Array:
         return _through_columns(self.Phi.matmat, x)
@@ -176,21 +212,39 @@ class MatrixFree(_NumPyOperator):
     def adjoint(self, r: Array) -> Array:
         return _through_columns(self.Phi.rmatmat, r)
 
-    def _check_adjoint(self) -> None:
+    def prepared(self, y: Array) -> tuple[Operator, Array]:
+        operator, y = super().prepared(y)
+        if y.dtype.name not in self._checked:
+            self._check(y.dtype)
+            self._checked.add(y.dtype.name)
+        return operator, y
+
+    def _check(self, dtype: Any) -> None:
+        """Try the operator on random vectors of the dtype it is about to be used with."""
+        probe, r = (self._probe(generator(0), size).astype(dtype) for size in self.shape[::-1])
+        if dtype.kind == "c":
+            probe, r = probe * (1 + 0.5j), r * (1 - 2j)
         try:
-            mismatch = self.dot_test()
-        except (NotImplementedError, TypeError):
-            raise reject("Phi", "a LinearOperator without rmatvec", "one with both matvec and rmatvec") from None
+            image, back = self.forward(probe), self.adjoint(r)
+        except Exception as error:
+            reason = "has no rmatvec" if isinstance(error, NotImplementedError) else f"failed: {error}"
+            raise reject(
+                "Phi", f"a LinearOperator whose matvec or rmatvec {reason}", f"one that takes {dtype}"
+            ) from None
+        if image.dtype.kind != dtype.kind or back.dtype.kind != dtype.kind:
+            raise reject(
+                "Phi", f"a LinearOperator that turns {dtype} into {image.dtype}", "one that keeps complex numbers"
+            )
+        mismatch = abs(np.vdot(r, image) - np.vdot(back, probe)) / float((norm(image) * norm(r))[0] or 1)
         if not mismatch < 1e-3:
             received = f"a LinearOperator whose rmatvec is not the adjoint of matvec (dot-test {mismatch:.1e})"
             raise reject("Phi", received, "a matching pair")
-
-    def _check_frame(self) -> None:
-        r = self._probe(generator(0), self.shape[0])
-        mismatch = float((norm(self.forward(self.adjoint(r)) - self.frame_bound * r) / norm(self.frame_bound * r))[0])
-        if not mismatch < 1e-3:
-            received = f"{self.frame_bound:g}, which Phi Phi^H differs from by {mismatch:.1e}"
-            raise reject("frame_bound", received, "c with Phi Phi^H = c I")
+        if self.frame_bound is not None:
+            twice = self.forward(back)
+            mismatch = float((norm(twice - self.frame_bound * r) / norm(self.frame_bound * r))[0])
+            if not mismatch < 1e-3:
+                received = f"{self.frame_bound:g}, which Phi Phi^H differs from by {mismatch:.1e}"
+                raise reject("frame_bound", received, "c with Phi Phi^H = c I")
 
 
 class _Subsampled(Operator):
@@ -204,11 +258,13 @@ class _Subsampled(Operator):
 
     frame_bound = 1.0
 
-    def __init__(self, shape_of_signal: int | tuple[int, ...], samples: Any) -> None:
-        sides = shape_of_signal if isinstance(shape_of_signal, tuple) else (shape_of_signal,)
-        self.shape_of_signal = tuple(whole_number("shape_of_signal", side, 1) for side in sides)
+    def __init__(self, shape_of_signal: int | Sequence[int], samples: Any) -> None:
+        self.shape_of_signal = _sides(shape_of_signal)
         n = math.prod(self.shape_of_signal)
-        self.samples = np.asarray(samples)
+        try:
+            self.samples = np.asarray(samples)
+        except ValueError:
+            raise reject("samples", "a ragged list", "a non-empty list of integers") from None
         if self.samples.ndim != 1 or self.samples.dtype.kind not in "iu" or self.samples.size == 0:
             raise reject(
                 "samples", f"{self.samples.dtype} of shape {self.samples.shape}", "a non-empty list of integers"
@@ -221,9 +277,9 @@ class _Subsampled(Operator):
         self._position[self.samples] = np.arange(self.samples.size)
 
     @classmethod
-    def random(cls, shape_of_signal: int | tuple[int, ...], m: int, rng: Any = None) -> Any:
+    def random(cls, shape_of_signal: int | Sequence[int], m: int, rng: Any = None) -> Any:
         """``m`` samples drawn at random without repetition."""
-        n = math.prod(shape_of_signal if isinstance(shape_of_signal, tuple) else (shape_of_signal,))
+        n = math.prod(_sides(shape_of_signal))
         m = whole_number("m", m, 1, n)
         return cls(shape_of_signal, np.sort(generator(rng).choice(n, m, replace=False)))
 
@@ -276,6 +332,14 @@ class SubsampledFourier(_Subsampled):
         return generate.standard_normal((1, size)) + 1j * generate.standard_normal((1, size))
 
 
+def _sides(shape_of_signal: Any) -> tuple[int, ...]:
+    """The sides of a signal given as a length or as a sequence of lengths."""
+    sides = tuple(shape_of_signal) if isinstance(shape_of_signal, Sequence) else (shape_of_signal,)
+    if not sides or isinstance(shape_of_signal, str):
+        raise reject("shape_of_signal", repr(shape_of_signal), "a length, or a tuple of lengths")
+    return tuple(whole_number("shape_of_signal", side, 1) for side in sides)
+
+
 def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
     """Phi as an :class:`Operator`: an operator as it is, a SciPy sparse matrix or LinearOperator, or any array.
 
@@ -285,6 +349,10 @@ def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
         return Phi
     if hasattr(Phi, "matmat") and hasattr(Phi, "rmatmat"):
         return MatrixFree(Phi, frame_bound)
+    if frame_bound is not None:
+        raise reject(
+            "frame_bound", f"{frame_bound!r} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
+        )
     if hasattr(Phi, "tocsr"):
         return SparseOperator(Phi)
     return DenseOperator(Phi)

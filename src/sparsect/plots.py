@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 def check_format(path: str | os.PathLike[str]) -> None:
     """Refuse a picture path that cannot be drawn to."""
-    if not os.fspath(path).lower().endswith(FORMATS):
+    if Path(path).suffix.lower() not in FORMATS:
         raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, floating, from_numpy, generator, namespace, norm, real_dtype, take_rows
+from .arrays import Array, check_magnitude, floating, from_numpy, generator, namespace, real_dtype, take_rows, to_numpy
 from .checks import real_number, reject, whole_number
 from .operators import as_operator
 
@@ -41,7 +41,7 @@ class Problem:
         self.single = y.ndim == 1
         self.Phi = Phi
         self.operator, self.y = operator.prepared(y[None, :] if self.single else y)
-        _check_magnitude(self.y)
+        check_magnitude("y", self.y)
         self.sparsity = whole_number("sparsity", sparsity, 0, n)
         self.noise_norm = None if noise_norm is None else _noise_norms(noise_norm, self.y)
         self.x = None if x is None else _truth(x, (self.batch, n))
@@ -93,9 +93,11 @@ def random_problem(
     m, n, batch = whole_number("m", m, 2), whole_number("n", n, 1), whole_number("batch", batch, 1)
     sparsity = whole_number("sparsity", sparsity, 0, n)
     if snr_db is not None:
-        snr_db = real_number("snr_db", snr_db, "a number of decibels, or None for no noise")
-    if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise reject("dtype", dtype, "float32 or float64")
+        snr_db = real_number(
+            "snr_db", snr_db, "from -300 to 300 decibels, or None for no noise", low=-300.0, high=300.0
+        )
+    if dtype not in ("float32", "float64", np.float32, np.float64, np.dtype(np.float32), np.dtype(np.float64)):
+        raise reject("dtype", repr(dtype), "float32 or float64")
     generate = generator(rng)
     Phi = generate.standard_normal((m, n))
     Phi -= Phi.mean(axis=0)
@@ -118,33 +120,17 @@ def random_problem(
     )
 
 
-def _check_magnitude(y: Array) -> None:
-    """Refuse rows whose norm leaves the range of their dtype: every later sum of squares would too."""
-    xp = namespace(y)
-    with np.errstate(over="ignore"):
-        length, largest = norm(y), xp.max(xp.abs(y), axis=-1)
-    if not bool(xp.all(xp.isfinite(length) & ((length > 0) | (largest == 0)))):
-        raise reject(
-            "y", f"entries whose squares leave the range of {y.dtype}", "y scaled nearer to 1, or a wider dtype"
-        )
-
-
 def _noise_norms(noise_norm: Any, y: Array) -> Array:
-    """``noise_norm`` as one real number for each row of ``y``."""
-    if not hasattr(noise_norm, "shape"):
-        noise_norm = np.asarray(floating("noise_norm", noise_norm))
-    values = floating("noise_norm", noise_norm, dimensions=(0, 1))
-    xp = namespace(y)
-    if values.ndim == 1 and values.shape[0] not in (1, y.shape[0]):
-        raise reject("noise_norm", f"{values.shape[0]} values", f"one number, or one for each of {y.shape[0]} rows")
-    if "complex" in str(values.dtype):
+    """``noise_norm`` as one real number for each row of ``y``, in y's library and precision."""
+    values = to_numpy(floating("noise_norm", noise_norm, dimensions=(0, 1)))
+    xp, batch = namespace(y), y.shape[0]
+    if np.iscomplexobj(values):
         raise reject("noise_norm", "complex numbers", "numbers of at least 0")
-    if isinstance(values, np.ndarray):
-        values = from_numpy(values, y)
-    if bool(xp.any(values < 0)):
-        raise reject("noise_norm", f"{float(xp.min(values)):g}", "a number of at least 0 (a norm, not a squared norm)")
-    dtype = real_dtype(y)
-    return xp.astype(values, dtype) + xp.zeros((y.shape[0],), dtype=dtype, device=y.device)
+    if values.ndim == 1 and values.size not in (1, batch):
+        raise reject("noise_norm", f"{values.size} values", f"one number, or one for each of {batch} rows")
+    if (values < 0).any():
+        raise reject("noise_norm", f"{values.min():g}", "a number of at least 0 (a norm, not a squared norm)")
+    return xp.astype(from_numpy(np.broadcast_to(values, (batch,)).copy(), y), real_dtype(y))
 
 
 def _truth(x: Any, shape: tuple[int, int]) -> Array:

@@ -14,19 +14,35 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from .arrays import Array, epsilon, floating, namespace, norm
-from .checks import real_number, reject
+from .arrays import Array, epsilon, floating, namespace, norm, real_vecdot
+from .checks import reject, settle_number, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
 from .problems import Problem
 from .row_space import RowSpace
 
+# Newton's iteration for the ball took at most 19 steps on anything tried; this only bounds it.
+MAX_NEWTON = 60
 
-def project_sparse(x: Array, sparsity: int) -> Array:
+
+def project_sparse(x: Any, sparsity: int) -> Array:
     """P_A: every row of ``x`` with all but its ``sparsity`` largest magnitudes set to zero.
 
     Exactly ``sparsity`` entries are kept; among equal magnitudes the first ones win.
+
+    Parameters
+    ----------
+    x : (..., n), real or complex
+    sparsity : from 0 to n
     """
+    x = floating("x", x)
+    if x.ndim == 0:
+        raise reject("x", "a number", "an array with at least one dimension")
+    return keep_largest(x, whole_number("sparsity", sparsity, 0, x.shape[-1]))
+
+
+def keep_largest(x: Array, sparsity: int) -> Array:
+    """:func:`project_sparse` for arrays already known to be sound; may return ``x`` itself."""
     xp, n = namespace(x), x.shape[-1]
     if sparsity == 0:
         return xp.zeros_like(x)
@@ -73,7 +89,7 @@ class Relaxed(DataSet):
     alpha: float
 
     def __post_init__(self) -> None:
-        real_number("alpha", self.alpha, "a number of at least 0", low=0.0)
+        settle_number(self, "alpha", "a number of at least 0", low=0.0)
 
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> float:
         return self.alpha
@@ -88,19 +104,18 @@ class Ball(DataSet):
     increasing in nu, so Newton's iteration from nu = 0 climbs to the root without ever passing it.
     """
 
-    max_newton: int = 60
-
     def radius(self, problem: Problem, defect: Array) -> Array:
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
         xp = namespace(defect)
         slack = problem.noise_norm - defect
-        # The defect is known to the accuracy of a product with y only.
-        rounding = max(defect_tolerance(problem), 1e-12) * norm(problem.y)
-        if bool(xp.any(slack < -rounding)):
-            least = float(xp.max(xp.where(slack < -rounding, defect, 0 * defect)))
-            given = float(xp.min(problem.noise_norm))
-            raise reject("noise_norm", f"{given:g}", f"at least {least:g}: no x brings Phi x nearer to y")
+        # The defect is known only to the accuracy of a solve.
+        short = slack < -10 * problem.operator.row_space.tolerance(problem.y) * norm(problem.y)
+        if bool(xp.any(short)):
+            row = int(xp.argmax(xp.astype(short, xp.int8)))
+            where = "" if problem.batch == 1 else f" in row {row}"
+            least = f"at least {float(defect[row]):g}{where}: no x brings Phi x nearer to y"
+            raise reject("noise_norm", f"{float(problem.noise_norm[row]):g}{where}", least)
         squared = (problem.noise_norm + defect) * xp.where(slack > 0, slack, 0 * slack)
         return xp.sqrt(squared)
 
@@ -111,31 +126,18 @@ class Ball(DataSet):
         goal = xp.where(radius[..., None] > eps * length, radius[..., None] + 0 * length, eps * length)
         outside = length > goal
         nu = xp.zeros_like(length)
-        for _ in range(self.max_newton):
+        for _ in range(MAX_NEWTON):
             shrunk = space.resolvent(residual, nu)
             length = norm(shrunk)[..., None]
             going = length > goal * (1 + 8 * eps)
             if not bool(xp.any(going)):
                 break
-            slope = _real_vecdot(shrunk, space.gram(space.resolvent(shrunk, nu)))
+            slope = real_vecdot(shrunk, space.gram(space.resolvent(shrunk, nu)))[..., None]
             safe = xp.where(going, length, xp.ones_like(length))
             rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
             nu = xp.where(going, nu + rise, nu)
         active = outside & (nu > 0)
         return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
-
-
-def defect_tolerance(problem: Problem) -> float:
-    """Relative accuracy to which the unreachable part of y is known."""
-    space = problem.operator.row_space
-    tol = getattr(space, "tol", None)
-    return 100 * epsilon(problem.y) if tol is None else 10 * float(tol(problem.y))
-
-
-def _real_vecdot(x: Array, y: Array) -> Array:
-    xp = namespace(x)
-    total = xp.vecdot(x, y)[..., None]
-    return xp.real(total) if xp.isdtype(total.dtype, "complex floating") else total
 
 
 class DataProjection:
@@ -145,8 +147,11 @@ class DataProjection:
     """
 
     def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
+        if data_set is not None and not isinstance(data_set, DataSet):
+            raise reject("data_set", repr(data_set), "Affine(), Relaxed(alpha), Ball() or None")
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
         self.space = problem.operator.row_space
+        self.sparsity = problem.sparsity
 
     def target(self, problem: Problem) -> tuple[Array, Array]:
         """The problem's data in image coordinates and the radius each row is allowed."""
@@ -156,6 +161,10 @@ class DataProjection:
     def image(self, x: Array) -> Array:
         """Image coordinates of every row of ``x``."""
         return self.space.image(x)
+
+    def image_of_sparse(self, x: Array) -> Array:
+        """Image coordinates of rows that are in A."""
+        return self.space.image_of_sparse(x, self.sparsity)
 
     def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
         """x - P_B(x) and its image, from the image of x alone."""
@@ -182,5 +191,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     xp = namespace(rows, problem.y)
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = DataProjection(problem, data_set)
+    before = data.space.unfinished
     moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    data.space.warn_if_unfinished(before)
     return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .checks import choice, reject
+from .checks import choice
 from .problems import Problem
 from .result import Result
 from .solve import Snapshot, Solver, solve
@@ -29,6 +29,7 @@ def recover(
     record_at: int | Iterable[int] = 10,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
+    refit: bool = False,
 ) -> Result:
     """Find x with at most ``sparsity`` nonzeros and Phi x close to y.
 
@@ -36,7 +37,8 @@ def recover(
     ----------
     Phi : (m, n) array of NumPy, torch or CuPy, SciPy sparse matrix or LinearOperator, or a ``sparsect.Operator``.
         To solve several times with one Phi, pass ``sparsect.as_operator(Phi)``: it is then factored only once.
-    y : (m,) or (batch, m); every row is a signal of its own. Its library, device and dtype are those of the answer.
+    y : (m,) or (batch, m); every row is a signal of its own. The answer has y's library and device, and the wider of
+        Phi's and y's dtypes.
     sparsity : s, the number of nonzeros allowed, from 0 to n.
     method : a name from ``sparsect.METHODS``, or a configured solver such as ``DifferenceMap(beta=0.5)``.
     noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the data set is the
@@ -49,7 +51,9 @@ def recover(
         from names of your own to functions of a snapshot, ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
     record_at : every so many iterations, or a list of iterations. The clock stands still while measuring.
     checkpoint : an ``.npz`` file to save the run in, every ``checkpoint_every`` steps, at the end and on Ctrl-C. If it
-        exists, the run goes on from it, and ends bit for bit as if it had never stopped.
+        exists, the run goes on from it, and ends bit for bit as if it had never stopped; iterations and seconds go on
+        counting, so raise the limits to go further.
+    refit : replace the nonzeros of every answer by the least-squares fit on their support.
 
     Returns
     -------
@@ -65,8 +69,6 @@ def recover(
     """
     if isinstance(method, str):
         method = METHODS[choice("method", method, METHODS)]()
-    elif isinstance(method, type) or not hasattr(method, "estimate"):
-        raise reject("method", repr(method), "a name from sparsect.METHODS or a solver such as DifferenceMap(beta=0.5)")
     return solve(
         Problem(Phi, y, sparsity, noise_norm),
         method,
@@ -78,4 +80,5 @@ def recover(
         record_at=record_at,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
+        refit=refit,
     )

@@ -26,7 +26,7 @@ class Result:
     gap : (batch,), distance between the point of A and the point of B the solver last compared
     converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||
     n_iter : (batch,), steps each row took
-    setup_seconds : time spent factoring Phi during this call (none if it was factored before)
+    setup_seconds : time spent factoring Phi during this run (none if it was factored before)
     seconds : time spent iterating; measuring, callbacks and checkpoints are not counted
     history : measures along the way (NumPy), by name, with ``iteration`` and ``seconds``
     method : the solver and its settings, in words

@@ -17,16 +17,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .arrays import Array, conj, epsilon, is_single, namespace, norm, real_dtype, squared_norm
+from .arrays import Array, conj, contiguous, epsilon, is_single, namespace, norm, real_dtype, squared_norm
 from .checks import ConvergenceWarning
+from .kernels.sparse_rows import sparse_product
 
 
 class RowSpace(ABC):
-    """What a data projection asks of Phi (see the module's text for the symbols)."""
+    """What a data projection asks of Phi (see the module's text for the symbols).
+
+    ``unfinished`` counts solves that stopped above their tolerance.
+    """
+
+    unfinished: int = 0
+
+    def tolerance(self, like: Array) -> float:
+        """Relative accuracy of a solve in the precision of ``like``."""
+        return 100 * epsilon(like)
+
+    def warn_if_unfinished(self, before: int = 0) -> None:
+        """One warning, with a count, if solves since ``before`` stopped above their tolerance."""
+        count = self.unfinished - before
+        if count:
+            warnings.warn(
+                f"{count} conjugate-gradient solves stopped above their tolerance; scale Phi, relax the projection "
+                "(Relaxed), or give frame_bound if Phi is a tight frame",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     @abstractmethod
     def image(self, x: Array) -> Array:
         """Image coordinates of every row of ``x``."""
+
+    def image_of_sparse(self, x: Array, nonzeros: int) -> Array:
+        """Image coordinates of rows with at most ``nonzeros`` nonzeros each, at less cost where that can be had."""
+        return self.image(x)
 
     @abstractmethod
     def target(self, y: Array) -> tuple[Array, Array]:
@@ -49,7 +74,7 @@ class RowSpace(ABC):
         """K r."""
 
 
-class _Orthonormal(RowSpace):
+class Orthonormal(RowSpace):
     """Image coordinates in an orthonormal basis: every solve is a division by singular values."""
 
     singular_values: Any
@@ -72,27 +97,28 @@ class _Orthonormal(RowSpace):
         return self.singular_values**2 * r
 
 
-class SingularVectors(_Orthonormal):
+class SingularVectors(Orthonormal):
     """Row space of a dense Phi by a singular value decomposition, truncated at its numerical rank.
 
-    The decomposition runs in double precision whatever Phi's dtype; the rank tolerance follows Phi's dtype.
+    The decomposition runs in double precision whatever Phi's dtype.
     """
 
-    def __init__(self, Phi: Array, rank_tol: float | None = None) -> None:
+    def __init__(self, Phi: Array, rank_tol: float) -> None:
         xp = namespace(Phi)
         wide = xp.complex128 if xp.isdtype(Phi.dtype, "complex floating") else xp.float64
         # Phi^H is the taller orientation of the usual wide Phi, which LAPACK decomposes faster.
         V, s, Uh = xp.linalg.svd(conj(xp.astype(Phi, wide)).T, full_matrices=False)
-        if rank_tol is None:
-            rank_tol = max(Phi.shape) * epsilon(Phi)
         self.rank = int(xp.sum(xp.astype(s > rank_tol * s[0], xp.int64)))
         self.singular_values = xp.astype(s[: self.rank], real_dtype(Phi))
-        self._analysis = xp.astype(conj(V[:, : self.rank]), Phi.dtype)
-        self._synthesis = xp.astype(V[:, : self.rank], Phi.dtype).T
+        self._analysis = contiguous(xp.astype(conj(V[:, : self.rank]), Phi.dtype))
+        self._synthesis = contiguous(xp.astype(V[:, : self.rank], Phi.dtype).T)
         self._left = xp.astype(Uh[: self.rank, :], Phi.dtype).T
 
     def image(self, x: Array) -> Array:
         return _flat_product(x, self._analysis)
+
+    def image_of_sparse(self, x: Array, nonzeros: int) -> Array:
+        return sparse_product(x, self._analysis, nonzeros)
 
     def synthesis(self, image: Array) -> Array:
         return _flat_product(image, self._synthesis)
@@ -102,7 +128,7 @@ class SingularVectors(_Orthonormal):
         return reached, norm(y - _flat_product(reached, conj(self._left).T))
 
 
-class TightFrame(_Orthonormal):
+class TightFrame(Orthonormal):
     """Row space of a Phi with Phi Phi^H = c I: its rows over sqrt(c) are the orthonormal basis."""
 
     def __init__(self, forward: Callable[[Array], Array], adjoint: Callable[[Array], Array], bound: float) -> None:
@@ -123,7 +149,7 @@ class ConjugateGradients(RowSpace):
     """Row space of a Phi known only by its products: image coordinates are Phi x, solves are CGLS runs.
 
     A run ends when every row's normal residual is below ``tol`` times its start (1e-10, or 1e-5 in single
-    precision), or after ``max_iter`` steps (4 min(m, n), at least 50) with a ConvergenceWarning.
+    precision), or after ``max_iter`` steps (4 min(m, n), at least 50), which ``unfinished`` counts.
     """
 
     def __init__(
@@ -132,9 +158,8 @@ class ConjugateGradients(RowSpace):
         self._forward, self._adjoint = forward, adjoint
         self.max_iter = max(50, 4 * min(shape))
 
-    def tol(self, r: Array) -> float:
-        """Relative tolerance of a solve in the precision of ``r``."""
-        return 1e-5 if is_single(r) else 1e-10
+    def tolerance(self, like: Array) -> float:
+        return 1e-5 if is_single(like) else 1e-10
 
     def image(self, x: Array) -> Array:
         return self._forward(x)
@@ -165,7 +190,7 @@ class ConjugateGradients(RowSpace):
         gradient = direction = self._adjoint(residual)
         x = xp.zeros_like(gradient)
         energy = squared_norm(gradient)[..., None]
-        goal = self.tol(r) ** 2 * energy
+        goal = self.tolerance(r) ** 2 * energy
         for _ in range(self.max_iter):
             going = energy > goal
             if not bool(xp.any(going)):
@@ -183,12 +208,7 @@ class ConjugateGradients(RowSpace):
             ratio = xp.where(usable, energy / xp.where(usable, before, xp.ones_like(before)), xp.zeros_like(energy))
             direction = gradient + ratio * direction
         else:
-            warnings.warn(
-                f"conjugate gradients stopped after {self.max_iter} steps above the tolerance {self.tol(r):g}; "
-                "scale Phi, relax the projection (Relaxed) or give frame_bound if Phi is a tight frame",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self.unfinished += 1
         return x, start - residual
 
 

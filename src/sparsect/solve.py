@@ -6,38 +6,46 @@ one row for each signal, so the loop can drop rows that are done.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from enum import Enum
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from .arrays import Array, from_numpy, is_single, namespace, norm, take_rows, to_numpy
+from . import least_squares
+from .arrays import Array, from_numpy, is_complex, is_numpy, is_single, namespace, norm, take_rows, to_numpy
 from .checkpoint import Checkpoint
-from .checks import ConvergenceWarning, real_number, whole_number
+from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
 from .problems import Problem
 from .result import Result
 from .trace import Clock, Measure, Trace
 
+# A row whose gap exceeds this many times its scale has run away.
+RUNAWAY = 1e8
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class State:
     """What a solver carries from step to step: arrays with one row per signal, or None where unused.
 
     Attributes
     ----------
-    x : the iterate, (batch, n); not the answer, which is the solver's ``estimate``
-    gap : (batch,), the distance that vanishes when a solution is found
-    settled : (batch,) true where further steps change nothing; None if that cannot happen
+    gap : (batch,), a distance that vanishes when a solution is found
+    scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
+    settled : (batch,), true where further steps change nothing; None if that cannot happen
+    taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
     """
 
-    x: Array
     gap: Array
-    settled: Array | None
+    scale: Array
+    settled: Any = None
+    taken: Any = None
 
     def arrays(self) -> dict[str, Array]:
         """The fields in use, by name."""
@@ -49,10 +57,25 @@ class State:
         return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
 
 
+class Need(Enum):
+    """What a solver may need of a problem, with the words for when it is not there."""
+
+    DENSE = "a dense Phi, not a sparse or matrix-free one"
+    SPECTRUM = "the singular values of Phi: a dense Phi or a tight frame"
+    REAL = "real data and Phi, not complex ones"
+    HOST = "NumPy arrays, not ones of another array library"
+
+
 class Solver(Protocol):
-    """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings."""
+    """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
+
+    A solver whose rows are independent of each other may also have ``leap(problem, state, count)``, which takes up to
+    ``count`` steps at once; the loop uses it where nobody looks in between. A solver with ``compiled = True`` is run
+    once on a tiny problem before the clock starts, so that compilation is never counted.
+    """
 
     name: ClassVar[str]
+    needs: ClassVar[frozenset[Need]]
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def init(self, problem: Problem) -> Any:
@@ -73,6 +96,7 @@ class Answers:
     x: Array
     gap: Array
     n_iter: np.ndarray[Any, Any]
+    lost: np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -106,16 +130,18 @@ class Snapshot:
 
     @property
     def converged(self) -> Array:
-        """(batch,), see :class:`Result`."""
+        """(batch,), see :class:`Result`; a NumPy array."""
         return to_numpy(self.gap) <= self._run.goal
 
     @cached_property
     def x(self) -> Array:
         """(batch, n), the solver's estimate for every row."""
-        running = self._progress.state.x
+        finished = [part.x for part in self._progress.done]
         if self._progress.rows.size:
-            running = self._run.solver.estimate(self._progress.problem, self._progress.state)
-        return self._progress.joined([part.x for part in self._progress.done], running)
+            running = self._run.estimate(self._progress.problem, self._progress.state)
+        else:
+            running = finished[0][:0, ...]
+        return self._progress.joined(finished, running)
 
     @property
     def support(self) -> Array:
@@ -130,74 +156,90 @@ class Snapshot:
 
     @property
     def n_iter(self) -> Array:
-        """(batch,), steps each row has taken."""
-        running = np.full(self._progress.rows.size, self.iteration)
+        """(batch,), steps each row has taken; a NumPy array."""
+        running = _steps_taken(self._progress.state, self.iteration)
         return self._progress.joined([part.n_iter for part in self._progress.done], running)
 
 
 class Run:
     """One problem on its way through one solver."""
 
-    def __init__(self, problem: Problem, solver: Solver, tol: float) -> None:
-        self.problem, self.solver = problem, solver
+    def __init__(self, problem: Problem, solver: Any, tol: float, refit: bool) -> None:
+        _check_needs(problem, solver)
+        if getattr(solver, "compiled", False) and is_numpy(namespace(problem.y)):
+            _compile(solver, to_numpy(problem.y).dtype)
+        self.problem, self.solver, self.refit = problem, solver, refit
         self.clock = Clock()
         factored = problem.operator.factor_seconds
         with self.clock.running():
             state = solver.init(problem)
-            self.goal = tol * to_numpy(norm(state.x))
+            scale = to_numpy(state.scale)
+            # A row that starts out of range can neither converge nor be told from one that runs away.
+            self.goal = np.where(np.isfinite(scale), tol * scale, -1.0)
+            self.limit = RUNAWAY * scale
         self.setup_seconds = problem.operator.factor_seconds - factored
         self.clock.seconds -= self.setup_seconds
         self.progress = Progress(0, np.arange(problem.batch), problem, state, ())
 
-    def advance(self) -> None:
-        """One step of every running row; rows that are done leave the batch."""
+    def estimate(self, problem: Problem, state: Any) -> Array:
+        """The solver's answer for the given rows, refitted if that was asked for."""
+        x = self.solver.estimate(problem, state)
+        return least_squares.refit(problem, x) if self.refit else x
+
+    def advance(self, count: int = 1) -> None:
+        """Up to ``count`` steps of every running row; rows that are done leave the batch."""
         before = self.progress
         # Rows that overflow are caught by their gap below, so NumPy need not say it too.
         with self.clock.running(), np.errstate(over="ignore", invalid="ignore"):
-            state = self.solver.step(before.problem, before.state)
-            after = dataclasses.replace(before, iteration=before.iteration + 1, state=state)
+            if count > 1:
+                state = self.solver.leap(before.problem, before.state, count)
+            else:
+                state = self.solver.step(before.problem, before.state)
+            after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
             gap = to_numpy(state.gap)
-            lost = ~np.isfinite(gap)
+            lost = ~(gap <= self.limit[before.rows])
             done = lost | (gap <= self.goal[before.rows])
             if state.settled is not None:
                 done |= to_numpy(state.settled)
             self.progress = self._without(after, done, lost, before) if done.any() else after
 
     def _without(self, now: Progress, done: Any, lost: Any, before: Progress) -> Progress:
-        """``now`` less the rows that are done; a row that left the floating-point range keeps its last answer."""
+        """``now`` less the rows that are done; a row that ran away keeps the answer it had before the last step."""
         finished = list(now.done)
         for rows, source in ((done & ~lost, now), (lost, before)):
             if rows.any():
-                finished.append(self._answers_of(source, np.flatnonzero(rows)))
+                finished.append(self._answers_of(source, np.flatnonzero(rows), source is before))
         kept = np.flatnonzero(~done)
         return Progress(now.iteration, now.rows[kept], now.problem.take(kept), now.state.take(kept), tuple(finished))
 
-    def _answers_of(self, progress: Progress, rows: np.ndarray[Any, Any]) -> Answers:
+    def _answers_of(self, progress: Progress, rows: np.ndarray[Any, Any], lost: bool) -> Answers:
         """What the solver has to say now about the given running rows."""
         state = progress.state.take(rows)
-        x = self.solver.estimate(progress.problem.take(rows), state)
-        return Answers(progress.rows[rows], x, state.gap, np.full(rows.size, progress.iteration))
+        x = self.estimate(progress.problem.take(rows), state)
+        n_iter = _steps_taken(state, progress.iteration)
+        return Answers(progress.rows[rows], x, state.gap, n_iter, np.full(rows.size, lost))
 
     def restore(self, iteration: int, rows: Any, state: dict[str, Array], done: list[dict[str, Any]]) -> None:
         """Stand where a checkpoint left off."""
         like = self.problem.y
         finished = tuple(
-            Answers(part["rows"], from_numpy(part["x"], like), from_numpy(part["gap"], like), part["n_iter"])
-            for part in done
+            Answers(**part | {name: from_numpy(part[name], like) for name in ("x", "gap")}) for part in done
         )
-        template = self.progress.state
-        self.progress = Progress(
-            iteration, rows, self.problem.take(rows), dataclasses.replace(template, **state), finished
-        )
+        whole = dataclasses.replace(self.progress.state, **state)
+        self.progress = Progress(iteration, rows, self.problem.take(rows), whole, finished)
 
     def result(self, history: dict[str, np.ndarray[Any, Any]]) -> Result:
-        """The outcome as the user sees it."""
+        """The outcome as the user sees it; the time of the final estimate counts, that of measuring it does not."""
         end = Snapshot(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            with self.clock.running():
+                x = end.x
+            residual_norm = end.residual_norm
         fields = {
-            "x": end.x,
+            "x": x,
             "support": end.support,
-            "residual_norm": end.residual_norm,
-            "gap": end.gap,
+            "residual_norm": residual_norm,
+            "gap": from_numpy(to_numpy(end.gap), x) if is_numpy(namespace(end.gap)) else end.gap,
             "converged": from_numpy(end.converged, end.x),
             "n_iter": from_numpy(end.n_iter, end.x),
         }
@@ -205,7 +247,7 @@ class Run:
             fields = {
                 name: value[0, ...] if value.ndim > 1 else to_numpy(value).item() for name, value in fields.items()
             }
-            history = {name: column[:, 0] if column.ndim > 1 else column for name, column in history.items()}
+            history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in history.items()}
         return Result(
             **fields,
             setup_seconds=self.setup_seconds,
@@ -228,45 +270,99 @@ def solve(
     record_at: int | Iterable[int] = 10,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
+    refit: bool = False,
 ) -> Result:
     """Run ``solver`` on ``problem``; the parameters are those of :func:`sparsect.recover`."""
+    if isinstance(solver, type) or not hasattr(solver, "estimate"):
+        raise reject("method", repr(solver), "a configured solver such as DifferenceMap(beta=0.5)")
+    if callback is not None and not callable(callback):
+        raise reject("callback", repr(callback), "a function of a snapshot, or None")
     max_iter = whole_number("max_iter", max_iter, 1)
     checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
     if max_seconds is not None:
         max_seconds = real_number("max_seconds", max_seconds, "a number of at least 0", low=0.0)
-    tol = (
-        (1e-4 if is_single(problem.y) else 1e-6)
-        if tol is None
-        else real_number("tol", tol, "a number of at least 0", low=0.0)
-    )
+    default = 1e-4 if is_single(problem.y) else 1e-6
+    tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(record, record_at)
-    run = Run(problem, solver, tol)
+    run = Run(problem, solver, tol, refit)
     saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
+    unfinished = _unfinished(problem)
+
+    def leap() -> int:
+        """Steps that can be taken at once: up to the next moment at which somebody looks."""
+        if callback is not None or max_seconds is not None or not hasattr(solver, "leap"):
+            return 1
+        now = run.progress.iteration
+        looks = [max_iter, trace.next_moment(now), now - now % checkpoint_every + checkpoint_every]
+        return min(looks) - now
+
     try:
         while run.progress.rows.size and run.progress.iteration < max_iter:
             if max_seconds is not None and run.clock.seconds >= max_seconds:
                 break
-            run.advance()
+            run.advance(leap())
             snapshot = Snapshot(run)
             trace.observe(snapshot)
             if callback is not None and callback(snapshot):
                 break
             if saved is not None and run.progress.iteration % checkpoint_every == 0:
                 saved.write()
-    finally:
-        # Also on Ctrl-C: the same call again then goes on from here.
+    except BaseException:
+        # On Ctrl-C the same call again then goes on from here; a disk that is full must not hide what happened.
         if saved is not None:
-            saved.write()
-    _warn_of_lost_rows(run)
-    return run.result(trace.history())
+            with contextlib.suppress(InputError):
+                saved.write()
+        raise
+    if saved is not None:
+        saved.write()
+    result = run.result(trace.history())
+    _warn(run, unfinished)
+    return result
 
 
-def _warn_of_lost_rows(run: Run) -> None:
-    lost = int(np.count_nonzero(~np.isfinite(to_numpy(Snapshot(run).gap))))
-    if lost and run.progress.iteration:
+def _unfinished(problem: Problem) -> int:
+    """Inner solves that have stopped above their tolerance so far, if Phi needs any."""
+    return problem.operator.row_space.unfinished if "row_space" in vars(problem.operator) else 0
+
+
+def _warn(run: Run, unfinished: int) -> None:
+    """At most one warning of each kind for a whole call, with a count."""
+    lost = sum(int(np.count_nonzero(part.lost)) for part in run.progress.done)
+    if lost:
         warnings.warn(
-            f"{lost} of {run.problem.batch} rows left the floating-point range and keep the answer they had before; "
-            "settings nearer to the defaults (a smaller |beta|) or a wider dtype avoid that",
+            f"{lost} of {run.problem.batch} rows ran away and keep the answer they had before; settings nearer to the "
+            "defaults (a smaller |beta|) or a wider dtype avoid that",
             ConvergenceWarning,
             stacklevel=3,
         )
+    if "row_space" in vars(run.problem.operator):
+        run.problem.operator.row_space.warn_if_unfinished(unfinished)
+
+
+def _steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:
+    if state.taken is not None:
+        return to_numpy(state.taken)
+    return np.full(state.gap.shape[0], iteration)
+
+
+def _check_needs(problem: Problem, solver: Solver) -> None:
+    """Refuse, before anything is computed, a problem that the solver cannot take."""
+    operator = problem.operator
+    missing = {
+        Need.DENSE: not operator.is_dense,
+        Need.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
+        Need.REAL: is_complex(problem.y),
+        Need.HOST: not is_numpy(namespace(problem.y)),
+    }
+    for need in solver.needs:
+        if missing[need]:
+            raise InputError(f"method: got {solver.name!r}, which needs {need.value}; choose another method")
+
+
+@lru_cache
+def _compile(solver: Any, dtype: Any) -> None:
+    """Run the solver on a tiny problem, so that its kernels are compiled."""
+    tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((1, 3)).astype(dtype), 2)
+    with np.errstate(all="ignore"):
+        state = solver.step(tiny, solver.init(tiny))
+        solver.estimate(tiny, state)

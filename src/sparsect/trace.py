@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +44,11 @@ class Trace:
 
     def __init__(self, record: Iterable[str] | Mapping[str, Measure], record_at: int | Iterable[int]) -> None:
         self.measures: dict[str, Measure] = {}
+        if not isinstance(record, Iterable):
+            raise reject("record", repr(record), "names of measures, or a mapping from names to functions")
         for name in (record,) if isinstance(record, str) else record:
+            if name in ("iteration", "seconds"):
+                raise reject("record", repr(name), "another name: iteration and seconds are always recorded")
             given = record[name] if isinstance(record, Mapping) else None
             if given is None:
                 choice("record", name, MEASURES)
@@ -62,12 +67,23 @@ class Trace:
         """What is recorded and when, in one line."""
         return f"{sorted(self.measures)} at {self.period or self.moments}"
 
+    def next_moment(self, iteration: int) -> int:
+        """The first chosen iteration after ``iteration``, or a number beyond any."""
+        if self.period is not None:
+            return iteration - iteration % self.period + self.period if self.measures else sys.maxsize
+        return next((moment for moment in self.moments if moment > iteration), sys.maxsize)
+
     def observe(self, snapshot: Any) -> None:
         """Measure ``snapshot`` if its iteration is a chosen one and not yet in the history."""
         due = snapshot.iteration % self.period == 0 if self.period else snapshot.iteration in self.moments
         if not due or snapshot.iteration in self.columns["iteration"][-1:]:
             return
-        row = {name: to_numpy(measure(snapshot)) for name, measure in self.measures.items()}
+        row: dict[str, Any] = {name: to_numpy(measure(snapshot)) for name, measure in self.measures.items()}
+        for name, value in row.items():
+            first = self.columns[name][0] if self.columns[name] else value
+            if value.dtype.kind not in "biufc" or value.shape != first.shape:
+                received = f"{name!r} of {value.dtype} and shape {value.shape}"
+                raise reject("record", received, "numbers, always of one shape")
         row |= {"iteration": snapshot.iteration, "seconds": snapshot.seconds}
         for name, value in row.items():
             self.columns[name].append(value)

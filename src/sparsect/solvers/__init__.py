@@ -1,8 +1,48 @@
 """One file per algorithm; this one lists them by the name that ``recover(method=...)`` takes."""
 
+from .admm import ADMM
+from .aiht import AcceleratedHardThresholding, NormalizedHardThresholding
 from .alternating_map import AlternatingMap
 from .difference_map import DifferenceMap
+from .irls import IRLS
+from .lars import LeastAngleRegression
+from .omp import OrderRecursiveMatchingPursuit, OrthogonalMatchingPursuit
+from .stomp import FalseAlarm, FalseDiscovery, StagewiseOMP
+from .subspace_pursuit import SubspacePursuit
+from .vamp import VectorAMP
 
-METHODS = {solver.name: solver for solver in (DifferenceMap, AlternatingMap)}
+METHODS = {
+    solver.name: solver
+    for solver in (
+        DifferenceMap,
+        AlternatingMap,
+        ADMM,
+        IRLS,
+        LeastAngleRegression,
+        StagewiseOMP,
+        AcceleratedHardThresholding,
+        NormalizedHardThresholding,
+        SubspacePursuit,
+        OrthogonalMatchingPursuit,
+        OrderRecursiveMatchingPursuit,
+        VectorAMP,
+    )
+}
 
-__all__ = ["METHODS", "AlternatingMap", "DifferenceMap"]
+__all__ = [
+    "ADMM",
+    "IRLS",
+    "METHODS",
+    "AcceleratedHardThresholding",
+    "AlternatingMap",
+    "DifferenceMap",
+    "FalseAlarm",
+    "FalseDiscovery",
+    "LeastAngleRegression",
+    "NormalizedHardThresholding",
+    "OrderRecursiveMatchingPursuit",
+    "OrthogonalMatchingPursuit",
+    "StagewiseOMP",
+    "SubspacePursuit",
+    "VectorAMP",
+]

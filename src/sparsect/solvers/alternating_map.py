@@ -8,14 +8,15 @@ from typing import ClassVar
 
 from ..arrays import Array, epsilon, namespace, norm
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, project_sparse
-from ..solve import State
+from ..projections import DataProjection, DataSet, keep_largest
+from ..solve import Need, State
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AlternatingMapState(State):
     """The iterate x, always a point of A, its image, and the data in image coordinates."""
 
+    x: Array
     image: Array
     target: Array
     radius: Array
@@ -34,6 +35,8 @@ class AlternatingMap:
     """
 
     name: ClassVar[str] = "alternating-map"
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
 
@@ -41,17 +44,25 @@ class AlternatingMap:
         """Start from P_A(P_B(0))."""
         data = DataProjection(problem, self.data_set)
         target, radius = data.target(problem)
-        x = project_sparse(-data.correction(0 * target, target, radius)[0], problem.sparsity)
-        xp = namespace(radius)
-        return AlternatingMapState(x, xp.full_like(radius, float("inf")), radius < 0, data.image(x), target, radius)
+        correction, _ = data.correction(0 * target, target, radius)
+        x = keep_largest(-correction, problem.sparsity)
+        return AlternatingMapState(
+            x=x,
+            image=data.image_of_sparse(x),
+            target=target,
+            radius=radius,
+            gap=namespace(radius).full_like(radius, float("inf")),
+            scale=norm(correction),
+            settled=radius < 0,
+        )
 
     def step(self, problem: Problem, state: AlternatingMapState) -> AlternatingMapState:
         """x <- P_A(P_B(x))."""
         data = DataProjection(problem, self.data_set)
         w, _ = data.correction(state.image, state.target, state.radius)
-        x = project_sparse(state.x - w, problem.sparsity)
+        x = keep_largest(state.x - w, problem.sparsity)
         settled = norm(x - state.x) <= 4 * epsilon(x) * norm(x)
-        return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image(x))
+        return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image_of_sparse(x))
 
     def estimate(self, problem: Problem, state: AlternatingMapState) -> Array:
         """x itself."""

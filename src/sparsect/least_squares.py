@@ -1,0 +1,83 @@
+"""Least squares on given supports, for a batch: the best x that is zero elsewhere.
+
+Dense Phi: normal equations gathered from the Gram matrix, one small solve a row, in double precision. Otherwise:
+conjugate gradients on the columns of the support.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .arrays import Array, namespace
+from .operators import Operator
+from .problems import Problem
+from .row_space import ConjugateGradients
+
+# Rows are solved in groups whose Gram matrices together take at most this much memory.
+GROUP_BYTES = 2**27
+
+
+def on_support(operator: Operator, y: Array, support: Array) -> Array:
+    """argmin ||Phi x - y|| over x that vanish outside ``support``, for every row.
+
+    Parameters
+    ----------
+    operator : Phi, (m, n)
+    y : (batch, m)
+    support : (batch, n), true where x may be nonzero; rows may differ in size
+    """
+    if not operator.is_dense:
+        return _by_conjugate_gradients(operator, y, support)
+    return _by_normal_equations(operator, operator.adjoint(y), support)
+
+
+def refit(problem: Problem, x: Array) -> Array:
+    """``x`` with its nonzeros replaced by the least-squares fit on them, and corrected once for rounding."""
+    support = x != 0
+    fitted = on_support(problem.operator, problem.y, support)
+    residual = problem.y - problem.operator.forward(fitted)
+    return fitted + on_support(problem.operator, residual, support)
+
+
+def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Array:
+    def adjoint(r: Array) -> Array:
+        x = operator.adjoint(r)
+        return namespace(x).where(support, x, namespace(x).zeros_like(x))
+
+    return ConjugateGradients(operator.forward, adjoint, operator.shape).correction(y, 0.0)[0]
+
+
+def _by_normal_equations(operator: Operator, correlation: Array, support: Array) -> Array:
+    """Solve Phi_S^H Phi_S z = (Phi^H y)_S for every row's support S, padded to the size of the largest."""
+    xp = namespace(correlation)
+    batch = support.shape[0]
+    size = int(xp.max(xp.count_nonzero(support, axis=-1)))
+    if size == 0:
+        return xp.zeros_like(correlation)
+    group = max(1, GROUP_BYTES // (24 * size * size))
+    parts = []
+    for start in range(0, batch, group):
+        rows = slice(start, min(start + group, batch))
+        parts.append(_solve_group(operator.gram_matrix, correlation[rows, :], support[rows, :], size))
+    return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+
+def _solve_group(gram: Array, correlation: Array, support: Array, size: int) -> Array:
+    xp = namespace(gram)
+    n = support.shape[-1]
+    wide = xp.complex128 if xp.isdtype(gram.dtype, "complex floating") else xp.float64
+    order = xp.argsort(xp.astype(~support, xp.int8), axis=-1, stable=True)[:, :size]
+    inside = xp.take_along_axis(support, order, axis=-1)
+    places = xp.reshape(order[:, :, None] * n + order[:, None, :], (math.prod(order.shape) * size,))
+    gathered = xp.reshape(xp.take(xp.reshape(gram, (n * n,)), places, axis=0), (order.shape[0], size, size))
+    identity = xp.eye(size, dtype=wide, device=gram.device)
+    both = inside[:, :, None] & inside[:, None, :]
+    # Dependent columns make the equations singular; a ridge at rounding level picks a small solution.
+    ridge = 4 * size * float(xp.finfo(xp.float64).eps) * float(xp.max(xp.abs(gram)))
+    matrices = xp.where(both, xp.astype(gathered, wide), identity) + ridge * identity
+    values = xp.where(inside, xp.take_along_axis(correlation, order, axis=-1), xp.zeros_like(correlation[:, :size]))
+    solution = xp.linalg.solve(matrices, xp.astype(values, wide)[:, :, None])[:, :, 0]
+    position = xp.cumulative_sum(xp.astype(support, order.dtype), axis=-1) - 1
+    position = xp.where(support, position, xp.zeros_like(position))
+    spread = xp.take_along_axis(xp.astype(solution, correlation.dtype), position, axis=-1)
+    return xp.where(support, spread, xp.zeros_like(spread))

@@ -1,0 +1,90 @@
+"""Alternating direction method of multipliers with p-shrinkage (Boyd et al. 2011; Chartrand and Wohlberg 2013)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..arrays import Array, namespace, norm, squared_norm
+from ..checks import settle_number
+from ..problems import Problem
+from ..projections import DataProjection, Relaxed, keep_largest
+from ..solve import Need, State
+
+
+def shrink(x: Array, threshold: float, p: float) -> Array:
+    """p-shrinkage, max(0, |x| - threshold^(2-p) |x|^(p-1)) x / |x|: soft at p = 1, nearly hard for p well below 0."""
+    xp = namespace(x)
+    magnitude = xp.abs(x)
+    safe = xp.where(magnitude > 0, magnitude, xp.ones_like(magnitude))
+    factor = 1 - (threshold / safe) ** (2 - p)
+    keep = (factor > 0) & (magnitude > 0)
+    return xp.where(keep, x * factor, xp.zeros_like(x))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ADMMState(State):
+    """The sparse iterate z and the scaled multiplier u, with the data in image coordinates."""
+
+    z: Array
+    u: Array
+    target: Array
+    radius: Array
+
+
+@dataclass(frozen=True)
+class ADMM:
+    """Minimise 1/2 ||Phi x - y||^2 + lam G_p(z) subject to x = z; G_p is the penalty that p-shrinkage belongs to.
+
+        x <- argmin 1/2 ||Phi x - y||^2 + mu/2 ||x - (z - u)||^2      (the relaxed data projection of z - u, alpha = mu)
+        z <- shrink_p(x + u, lam / mu)
+        u <- u + x - z
+
+    At p = 1 the penalty is the l1 norm and the answer is the lasso's. The *gap* is the norm of x - z and of the
+    change of z together; it vanishes at a fixed point.
+
+    Parameters
+    ----------
+    mu : weight of the constraint x = z; sets how fast, not where to, for p = 1
+    lam : weight of the penalty
+    p : 1/2 by default, as in the paper; any number up to 1
+
+    References
+    ----------
+    R. Chartrand and B. Wohlberg, "A nonconvex ADMM algorithm for group sparsity with sparse groups", ICASSP 2013.
+    """
+
+    name: ClassVar[str] = "admm"
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    mu: float = 0.1
+    lam: float = 0.01
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        settle_number(self, "mu", "a positive number", low=0.0, nonzero=True)
+        settle_number(self, "lam", "a number of at least 0", low=0.0)
+        settle_number(self, "p", "a number of at most 1", high=1.0)
+
+    def init(self, problem: Problem) -> ADMMState:
+        """Start from z = P_B(0) and u = 0."""
+        data = DataProjection(problem, Relaxed(self.mu))
+        target, radius = data.target(problem)
+        z = -data.correction(0 * target, target, radius)[0]
+        gap = namespace(radius).full_like(radius, float("inf"))
+        return ADMMState(z=z, u=0 * z, target=target, radius=radius, gap=gap, scale=norm(z))
+
+    def step(self, problem: Problem, state: ADMMState) -> ADMMState:
+        """One update of x, z and u."""
+        data = DataProjection(problem, Relaxed(self.mu))
+        point = state.z - state.u
+        x = point - data.correction(data.image(point), state.target, state.radius)[0]
+        moved = x + state.u
+        z = shrink(moved, self.lam / self.mu, self.p)
+        gap = namespace(z).sqrt(squared_norm(x - z) + squared_norm(z - state.z))
+        return dataclasses.replace(state, z=z, u=moved - z, gap=gap)
+
+    def estimate(self, problem: Problem, state: ADMMState) -> Array:
+        """P_A(z)."""
+        return keep_largest(state.z, problem.sparsity)

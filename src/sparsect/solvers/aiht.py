@@ -1,0 +1,133 @@
+"""Accelerated iterative hard thresholding (Blumensath 2012)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..arrays import Array, epsilon, namespace, norm, real_vecdot, squared_norm
+from ..problems import Problem
+from ..projections import keep_largest
+from ..solve import Need, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardThresholdingState(State):
+    """The last two iterates, both in A, with their residuals y - Phi x (which accelerated steps combine)."""
+
+    x: Array
+    residual: Array
+    previous: Array
+    previous_residual: Array
+
+
+@dataclass(frozen=True)
+class NormalizedHardThresholding:
+    """Normalised iterative hard thresholding, x <- P_A(x + mu Phi^H (y - Phi x)).
+
+    mu is the best step for the current support; where the support would change, mu is reduced until
+    mu <= 0.99 ||d||^2 / ||Phi d||^2, d the change of x, so the cost ||y - Phi x|| never rises. The *gap* is that cost.
+
+    References
+    ----------
+    T. Blumensath and M. Davies, "Normalized iterative hard thresholding: guaranteed stability and performance", 2010.
+    """
+
+    name: ClassVar[str] = "niht"
+    needs: ClassVar[frozenset[Need]] = frozenset()
+
+    def init(self, problem: Problem) -> HardThresholdingState:
+        """Start from x = 0."""
+        y = problem.y
+        x = namespace(y).zeros_like(problem.operator.adjoint(y))
+        return HardThresholdingState(
+            x=x, residual=y, previous=x, previous_residual=y, gap=norm(y), scale=norm(y), settled=norm(y) == 0
+        )
+
+    def step(self, problem: Problem, state: HardThresholdingState) -> HardThresholdingState:
+        """One gradient step, thresholded; then, in a subclass, whatever improves on it."""
+        x, residual = self._improve(problem, state, *_descend(problem, state))
+        change = norm(x - state.x)
+        return dataclasses.replace(
+            state,
+            x=x,
+            residual=residual,
+            previous=state.x,
+            previous_residual=state.residual,
+            gap=norm(residual),
+            settled=change <= epsilon(x) ** 0.7 * norm(x),
+        )
+
+    def _improve(
+        self, problem: Problem, state: HardThresholdingState, x: Array, residual: Array
+    ) -> tuple[Array, Array]:
+        return x, residual
+
+    def estimate(self, problem: Problem, state: HardThresholdingState) -> Array:
+        """x itself."""
+        return state.x
+
+
+@dataclass(frozen=True)
+class AcceleratedHardThresholding(NormalizedHardThresholding):
+    """Normalised iterative hard thresholding with double over-relaxation.
+
+    After each step, the line through the new and the last iterate is searched for the least residual, then the line
+    through that point and the iterate before the last; the result is thresholded and taken where it costs less than the
+    plain step. The cost never rises.
+
+    References
+    ----------
+    T. Blumensath, "Accelerated iterative hard thresholding", Signal Processing 92 (2012).
+    """
+
+    name: ClassVar[str] = "aiht"
+
+    def _improve(
+        self, problem: Problem, state: HardThresholdingState, x: Array, residual: Array
+    ) -> tuple[Array, Array]:
+        xp = namespace(x)
+        point, left = _line_minimum(x, residual, state.x, state.residual)
+        point, left = _line_minimum(point, left, state.previous, state.previous_residual)
+        relaxed = keep_largest(point, problem.sparsity)
+        relaxed_residual = problem.y - problem.operator.forward(relaxed)
+        better = (squared_norm(relaxed_residual) < squared_norm(residual))[:, None]
+        return xp.where(better, relaxed, x), xp.where(better, relaxed_residual, residual)
+
+
+def _descend(problem: Problem, state: HardThresholdingState) -> tuple[Array, Array]:
+    """The thresholded gradient step and its residual."""
+    xp, operator, s = namespace(state.x), problem.operator, problem.sparsity
+    gradient = operator.adjoint(state.residual)
+    started = xp.any(state.x != 0, axis=-1)[:, None]
+    support = xp.where(started, state.x != 0, keep_largest(gradient, s) != 0)
+    on_support = xp.where(support, gradient, xp.zeros_like(gradient))
+    mu = _ratio(squared_norm(on_support), squared_norm(operator.forward(on_support)))
+    x = keep_largest(state.x + mu[:, None] * gradient, s)
+    residual = problem.y - operator.forward(x)
+    for _ in range(60):
+        change = squared_norm(x - state.x)
+        limit = 0.99 * _ratio(change, squared_norm(residual - state.residual))
+        moved = xp.any((x != 0) != support, axis=-1) & (change > 0)
+        too_far = moved & (mu > limit)
+        if not bool(xp.any(too_far)):
+            break
+        mu = xp.where(too_far, xp.where(limit < mu / 1.5, limit, mu / 1.5), mu)
+        x = xp.where(too_far[:, None], keep_largest(state.x + mu[:, None] * gradient, s), x)
+        residual = xp.where(too_far[:, None], problem.y - operator.forward(x), residual)
+    worse = (squared_norm(residual) > squared_norm(state.residual))[:, None]
+    return xp.where(worse, state.x, x), xp.where(worse, state.residual, residual)
+
+
+def _line_minimum(x: Array, residual: Array, base: Array, base_residual: Array) -> tuple[Array, Array]:
+    """The point of the line from ``base`` through ``x`` with the least residual, and that residual."""
+    change = residual - base_residual
+    step = -_ratio(real_vecdot(change, residual), squared_norm(change))[:, None]
+    return x + step * (x - base), residual + step * change
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    """above / below, zero where below is."""
+    xp = namespace(below)
+    return xp.where(below > 0, above / xp.where(below > 0, below, xp.ones_like(below)), xp.zeros_like(below))

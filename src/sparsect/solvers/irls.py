@@ -1,0 +1,137 @@
+"""Iteratively reweighted least squares for l_p (Chartrand and Yin 2008)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from ..arrays import Array, conj, is_complex, namespace, norm
+from ..checks import settle_number
+from ..problems import Problem
+from ..projections import keep_largest
+from ..row_space import SingularVectors
+from ..solve import Need, State
+
+# Rows are solved in groups whose weighted copies of Phi together take at most this much memory.
+GROUP_BYTES = 2**26
+
+
+@dataclass(frozen=True, kw_only=True)
+class IRLSState(State):
+    """The iterate x in units of ``unit``, each row's epsilon, and y in the coordinates of Phi's range."""
+
+    x: Array
+    unit: Array
+    epsilon: Array
+    target: Array
+
+
+@dataclass(frozen=True)
+class IRLS:
+    """Minimise sum (|x_i|^2 + epsilon)^(p/2) with Phi x close to y, by weighted least squares with epsilon going to 0.
+
+        Q <- diag((|x_i|^2 + epsilon)^(1 - p/2))
+        x <- Q Phi^H (Phi Q Phi^H + alpha I)^-1 y
+        epsilon <- epsilon / 10 where the relative change of x is below beta sqrt(epsilon)
+
+    epsilon goes from 1 to 1e-8. Phi and y are first scaled so that columns of Phi have norm 1 and nonzeros of x size 1
+    on average (||y|| = sqrt(s)), so alpha and beta mean the same for data of any scale. The *gap* is ||x - P_A(x)||,
+    the distance from the data-consistent x to the sparse set.
+
+    Parameters
+    ----------
+    alpha : tolerance for noise; 0 keeps Phi x = y exactly
+    beta : how far an inner problem is solved before epsilon shrinks (1/100 in the reference)
+    p : 1/2 by default; from 0 to 2
+
+    References
+    ----------
+    R. Chartrand and W. Yin, "Iteratively reweighted algorithms for compressive sensing", ICASSP 2008.
+    """
+
+    name: ClassVar[str] = "irls"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
+
+    alpha: float = 0.01
+    beta: float = 0.1
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        settle_number(self, "alpha", "a number of at least 0", low=0.0)
+        settle_number(self, "beta", "a positive number", low=0.0, nonzero=True)
+        settle_number(self, "p", "a number from 0 to 2", low=0.0, high=2.0)
+
+    def init(self, problem: Problem) -> IRLSState:
+        """Start from the smallest x that agrees with the data, and epsilon = 1."""
+        xp, space = namespace(problem.y), _space(problem)
+        target, _ = space.target(problem.y)
+        length = norm(problem.y) / max(problem.sparsity, 1) ** 0.5
+        unit = xp.where(length > 0, length, xp.ones_like(length)) / _column_norm(space, problem)
+        x = space.correction(target, 0.0)[0] / unit[:, None]
+        gap = xp.full_like(unit, float("inf"))
+        return IRLSState(
+            x=x,
+            unit=unit,
+            epsilon=xp.ones_like(unit),
+            target=target / (unit * _column_norm(space, problem))[:, None],
+            gap=gap,
+            scale=unit * norm(x),
+            settled=gap < 0,
+        )
+
+    def step(self, problem: Problem, state: IRLSState) -> IRLSState:
+        """One weighted least-squares solve, and a smaller epsilon where the last one has done its work."""
+        xp, epsilon = namespace(state.x), state.epsilon
+        weights = (xp.abs(state.x) ** 2 + epsilon[:, None]) ** (1 - self.p / 2)
+        x = self._weighted_solution(problem, weights, state.target)
+        change, size = norm(x - state.x), norm(state.x)
+        last = epsilon <= 1.1e-8
+        shrinks = ~last & (change <= self.beta * xp.sqrt(epsilon) * size)
+        return dataclasses.replace(
+            state,
+            x=x,
+            epsilon=xp.where(shrinks, epsilon / 10, epsilon),
+            gap=state.unit * norm(x - keep_largest(x, problem.sparsity)),
+            settled=last & (change <= 1e-6 * size),
+        )
+
+    def _weighted_solution(self, problem: Problem, weights: Array, target: Array) -> Array:
+        """Q R^H (R Q R^H + alpha I)^-1 target for every row, R = S V^H being Phi in the coordinates of its range."""
+        xp, space = namespace(target), _space(problem)
+        wide = xp.complex128 if is_complex(target) else xp.float64
+        rows = xp.astype(conj(space.synthesis(_diagonal(space, target))), wide) / _column_norm(space, problem)
+        rank, n = rows.shape
+        ridge = self.alpha * xp.eye(rank, dtype=wide, device=target.device)
+        group = max(1, GROUP_BYTES // (16 * rank * n))
+        parts = []
+        for start in range(0, weights.shape[0], group):
+            some = slice(start, min(start + group, weights.shape[0]))
+            Q = xp.astype(weights[some, :], wide)
+            weighted = rows[None, :, :] * Q[:, None, :]
+            matrices = weighted @ conj(rows).T + ridge
+            values = xp.astype(target[some, :], wide)[:, :, None]
+            multiplier = xp.linalg.solve(matrices, values)[:, :, 0]
+            parts.append(xp.astype(Q * (multiplier @ conj(rows)), target.dtype))
+        return xp.concat(parts, axis=0)
+
+    def estimate(self, problem: Problem, state: IRLSState) -> Array:
+        """P_A(x), in the units of the data."""
+        return keep_largest(state.x, problem.sparsity) * state.unit[:, None]
+
+
+def _space(problem: Problem) -> SingularVectors:
+    return cast(SingularVectors, problem.operator.row_space)
+
+
+def _column_norm(space: SingularVectors, problem: Problem) -> float:
+    """Root mean square norm of Phi's columns; 1 for a zero matrix."""
+    xp = namespace(space.singular_values)
+    return (float(xp.sum(space.singular_values**2)) / problem.operator.shape[1]) ** 0.5 or 1.0
+
+
+def _diagonal(space: SingularVectors, like: Array) -> Array:
+    """The singular values as a diagonal matrix in the dtype of ``like``."""
+    xp = namespace(like)
+    identity = xp.eye(space.rank, dtype=like.dtype, device=like.device)
+    return identity * xp.astype(space.singular_values, like.dtype)

@@ -1,0 +1,112 @@
+"""Least angle regression with the lasso modification (Efron, Hastie, Johnstone and Tibshirani 2004)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..arrays import Array, epsilon, is_single, squared_norm
+from ..problems import Problem
+from ..projections import keep_largest
+from ..solve import Need, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastAngleState(State):
+    """Coefficients x and correlations of each row, and what ``kernels/least_angle.py`` carries beside them."""
+
+    x: Array
+    correlation: Array
+    L: Array
+    order: Array
+    size: Array
+    status: Array
+    skip: Array
+    energy: Array
+    floor: Array
+
+
+@dataclass(frozen=True)
+class LeastAngleRegression:
+    """Follow the lasso path from x = 0: one column joins or leaves a step.
+
+    After k steps, x is the minimiser of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change
+    happens (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The *gap* is the norm of the
+    residual. Phi and y are used as they are: nothing is centred, columns are not scaled.
+
+    References
+    ----------
+    B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least angle regression", Annals of Statistics 32 (2004).
+    """
+
+    name: ClassVar[str] = "lars"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.REAL, Need.HOST})
+    compiled: ClassVar[bool] = True
+
+    def init(self, problem: Problem) -> LeastAngleState:
+        """x = 0."""
+        correlation = problem.operator.adjoint(problem.y)
+        problem.operator.gram_matrix  # noqa: B018  computed here, so that it counts as set-up
+        batch, energy = problem.batch, squared_norm(problem.y)
+        largest = np.abs(correlation).max(axis=1)
+        return LeastAngleState(
+            x=np.zeros_like(correlation),
+            correlation=correlation,
+            L=np.zeros((batch, 0), dtype=correlation.dtype),
+            order=np.zeros((batch, 0), dtype=np.int64),
+            size=np.zeros(batch, dtype=np.int64),
+            status=np.zeros(correlation.shape, dtype=np.int8),
+            skip=np.full(batch, -1),
+            energy=energy,
+            floor=100 * epsilon(energy) * largest,
+            gap=np.sqrt(energy),
+            scale=np.sqrt(energy),
+            settled=largest == 0,
+            taken=np.zeros(batch, dtype=np.int64),
+        )
+
+    def step(self, problem: Problem, state: LeastAngleState) -> LeastAngleState:
+        """One step of the path in every row."""
+        return self.leap(problem, state, 1)
+
+    def leap(self, problem: Problem, state: LeastAngleState, count: int) -> LeastAngleState:
+        """Up to ``count`` steps of the path in every row."""
+        from ..kernels import least_angle
+        from ..kernels.rows import over_rows
+
+        gram, batch = problem.operator.gram_matrix, problem.batch
+        state = _with_room(state, min(int(state.size.max(initial=0)) + count, *problem.operator.shape))
+        names = ("x", "correlation", "L", "order", "size", "status", "skip", "energy", "taken")
+        fresh = {name: getattr(state, name).copy() for name in names}
+        dependent = 1e-5 if is_single(gram) else 1e-10
+        over_rows(
+            least_angle.walk, batch, count, dependent, state.floor, gram, fresh["x"], fresh["correlation"], fresh["L"],
+            fresh["order"], fresh["size"], fresh["status"], fresh["skip"], fresh["energy"], fresh["taken"],
+            work=count * (int(state.size.max(initial=0)) + 4) * gram.shape[0],
+        )  # fmt: skip
+        gap = np.sqrt(np.maximum(fresh["energy"], 0))
+        return dataclasses.replace(state, **fresh, gap=gap, settled=fresh["taken"] < state.taken + count)
+
+    def estimate(self, problem: Problem, state: LeastAngleState) -> Array:
+        """P_A(x)."""
+        return keep_largest(state.x, problem.sparsity)
+
+    def alphas(self, state: LeastAngleState) -> Array:
+        """The penalty weight that each row has come down to."""
+        return np.abs(state.correlation).max(axis=1)
+
+
+def _with_room(state: LeastAngleState, capacity: int) -> LeastAngleState:
+    """``state`` with room for ``capacity`` active columns, grown by half at least so that copies stay rare."""
+    now = state.order.shape[1]
+    if capacity <= now:
+        return state
+    batch, more = state.order.shape[0], max(capacity, now + now // 2, 16)
+    L = np.zeros((batch, more * (more + 1) // 2), dtype=state.L.dtype)
+    L[:, : state.L.shape[1]] = state.L
+    order = np.zeros((batch, more), dtype=np.int64)
+    order[:, :now] = state.order
+    return dataclasses.replace(state, L=L, order=order)

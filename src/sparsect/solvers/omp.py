@@ -1,0 +1,117 @@
+"""Orthogonal matching pursuit, textbook (Pati et al. 1993) and order-recursive (Gharavi-Alkhansari and Huang 1998)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..arrays import Array, epsilon, is_single, squared_norm
+from ..problems import Problem
+from ..solve import Need, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class PursuitState(State):
+    """What ``kernels/pursuit.py`` carries for each row; L, order and a only ever grow at the end."""
+
+    correlation: Array
+    freedom: Array
+    L: Array
+    order: Array
+    a: Array
+    energy: Array
+    goal: Array
+
+
+@dataclass(frozen=True)
+class OrthogonalMatchingPursuit:
+    """Take one column a step, the one best correlated with the residual, and fit by least squares on all taken.
+
+    One selection is one iteration. A row settles after s selections, when its residual is at most ``noise_norm`` (if
+    given) or at rounding level, or when no independent column is left. The *gap* is the norm of the residual.
+
+    Rows run on all cores with one Gram matrix, correlations kept by Cholesky updates (``kernels/pursuit.py``).
+    """
+
+    name: ClassVar[str] = "omp"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
+    compiled: ClassVar[bool] = True
+    follow_freedom: ClassVar[bool] = False
+
+    def init(self, problem: Problem) -> PursuitState:
+        """No columns taken."""
+        gram, s, batch = problem.operator.gram_matrix, problem.sparsity, problem.batch
+        correlation = problem.operator.adjoint(problem.y)
+        energy = squared_norm(problem.y)
+        goal = 10 * epsilon(energy) * energy
+        if problem.noise_norm is not None:
+            goal = np.maximum(goal, problem.noise_norm**2)
+        count = np.zeros(batch, dtype=np.int64)
+        return PursuitState(
+            correlation=correlation,
+            freedom=np.tile(np.diag(gram).real, (batch, 1)),
+            L=np.zeros((batch, s * (s + 1) // 2), dtype=correlation.dtype),
+            order=np.zeros((batch, s), dtype=np.int64),
+            a=np.zeros((batch, s), dtype=correlation.dtype),
+            energy=energy,
+            goal=goal,
+            gap=np.sqrt(energy),
+            scale=np.sqrt(energy),
+            settled=(energy <= goal) | (s == 0),
+            taken=count,
+        )
+
+    def step(self, problem: Problem, state: PursuitState) -> PursuitState:
+        """One selection in every row."""
+        return self.leap(problem, state, 1)
+
+    def leap(self, problem: Problem, state: PursuitState, count: int) -> PursuitState:
+        """Up to ``count`` selections in every row."""
+        from ..kernels import pursuit
+        from ..kernels.rows import over_rows
+
+        gram, batch = problem.operator.gram_matrix, problem.batch
+        limit = min(problem.sparsity, int(state.taken.max(initial=0)) + count)
+        correlation, freedom, energy, taken = (
+            array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
+        )
+        dependent = 1e-5 if is_single(gram) else 1e-10
+        over_rows(
+            pursuit.select, batch, limit, dependent, self.follow_freedom, gram, correlation, freedom,
+            state.L, state.order, state.a, taken, energy, state.goal, work=count * (limit + 4) * gram.shape[0],
+        )  # fmt: skip
+        return dataclasses.replace(
+            state,
+            correlation=correlation,
+            freedom=freedom,
+            energy=energy,
+            taken=taken,
+            gap=np.sqrt(np.maximum(energy, 0)),
+            settled=(taken < limit) | (taken >= problem.sparsity) | (energy <= state.goal),
+        )
+
+    def estimate(self, problem: Problem, state: PursuitState) -> Array:
+        """The least-squares fit on the columns taken."""
+        from ..kernels import pursuit
+        from ..kernels.rows import over_rows
+
+        x = np.zeros_like(state.correlation)
+        over_rows(
+            pursuit.coefficients, problem.batch, state.L, state.order, state.a, state.taken, x, work=problem.sparsity**2
+        )
+        return x
+
+
+@dataclass(frozen=True)
+class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
+    """Take one column a step, the one that leaves the smallest residual after the fit.
+
+    Correlations are measured with the part of each column that is orthogonal to those taken. This is what SPAMS calls
+    ``omp``; it picks differently from textbook OMP, and better.
+    """
+
+    name: ClassVar[str] = "ormp"
+    follow_freedom: ClassVar[bool] = True
