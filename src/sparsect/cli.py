@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from . import __version__, files, plots
+from . import __version__, files, plots, tuning
 from .arrays import to_numpy
 from .checks import InputError, choice, reject
 from .metrics import snr_db
@@ -26,6 +26,7 @@ from .projections import Relaxed
 from .result import Result
 from .solve import Snapshot, Solver, solve
 from .solvers import METHODS
+from .tuning import Training
 
 RECOVER_EXAMPLES = """\b
 Examples:
@@ -33,6 +34,13 @@ Examples:
   sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
+"""
+
+
+TUNE_EXAMPLES = """\b
+Examples:
+  sparsect tune difference-map --max-iter 500 --plot beta.png
+  sparsect tune admm --size 200x400 -s 30 -s 60 --snr 15 --out admm.json
 """
 
 
@@ -61,6 +69,7 @@ def cli() -> None:
 @click.option("--out", metavar="FILE.npz", help="Write x and everything about the run here.")
 @click.option("--plot", metavar="FILE.png", help="Draw the outcome here (.png, .svg or .pdf).")
 @click.option("--checkpoint", metavar="FILE.npz", help="Save the run here; the same command again goes on from it.")
+@click.option("--refit", is_flag=True, help="Least-squares fit on the support of each answer.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
@@ -78,7 +87,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     else:
         problem = _from_files(matrix, data, options)
     solver = _solver(options["method"], options["settings"], options["alpha"])
-    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint")}
+    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
         result = solve(problem, solver, callback=show, **limits)
     if options["out"] is not None:
@@ -87,6 +96,57 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         plots.recovery(problem, result, options["plot"])
     if not options["quiet"]:
         _report(problem, result, [name for name in (options["out"], options["plot"]) if name is not None])
+
+
+@cli.command(epilog=TUNE_EXAMPLES)
+@click.argument("method")
+@click.option("--size", metavar="MxN", default="400x1000", show_default=True, help="Size of the training problems.")
+@click.option("--sparsity", "-s", "sparsities", type=int, multiple=True, help="Repeatable.  [default: 50 to 200]")
+@click.option("--snr", type=float, default=20.0, show_default=True, help="Signal-to-noise ratio of y in dB.")
+@click.option("--problems", type=int, default=2, show_default=True, help="Training signals for each sparsity.")
+@click.option("--seed", type=int, default=Training.seed, show_default=True, help="Where the seeds start.")
+@click.option("--max-iter", type=int, default=300, show_default=True, help="Iterations for each problem.")
+@click.option("--workers", type=int, help="Processes.  [default: one for each core]")
+@click.option(
+    "--out", metavar="FILE.json", default="tuned.json", show_default=True, help="The winning values and all points."
+)
+@click.option("--plot", metavar="FILE.png", help="Draw the grid here (.png, .svg or .pdf).")
+@click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: str, **options: Any) -> None:
+    """Find the parameters of METHOD (difference-map, admm or irls) with the least error of x on random problems.
+
+    Points already computed are kept beside the output until the search is done: stop it with Ctrl-C and give the same
+    command again to go on.
+    """
+    choice("METHOD", method, tuning.GRIDS)
+    if Path(out).suffix != ".json":
+        raise reject("--out", repr(out), "a name that ends in .json")
+    files.check_writable(out)
+    if options["plot"] is not None:
+        plots.check_format(options["plot"])
+    m, n = _size("--size", size)
+    sparsities = sparsities or tuple(s for s in Training.sparsities if s <= n)
+    training = Training(m, n, sparsities, snr, options["problems"], options["seed"])
+    training.draw()
+    rows = Path(out).with_suffix(".rows.jsonl")
+    bar = _bar(options["quiet"])
+    task = bar.add_task("grid search", total=None)
+
+    def show(done: int, total: int, least: float) -> None:
+        bar.update(task, completed=done, total=total, description=f"least mean squared error {least:.3e}")
+
+    with bar:
+        result = tuning.tune(
+            method, training, max_iter=options["max_iter"], workers=options["workers"], rows=rows, progress=show
+        )
+    result.save(out)
+    rows.unlink(missing_ok=True)
+    if options["plot"] is not None:
+        plots.tuning(result, options["plot"])
+    values = ", ".join(f"{name} = {value:g}" for name, value in result.values.items())
+    click.echo(f"{method}: {values}, mean squared error of x {result.error:.3e}")
+    for name in filter(None, (out, options["plot"])):
+        click.echo(f"written: {name}")
 
 
 def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> None:
@@ -106,14 +166,18 @@ def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> N
 
 
 def _random(size: str, options: dict[str, Any]) -> Problem:
-    sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
-    if sides is None:
-        raise reject("--random", repr(size), "rows x columns, such as 400x1000")
-    m, n = int(sides[1]), int(sides[2])
+    m, n = _size("--random", size)
     batch = 10 if options["batch"] is None else options["batch"]
     files.check_size("--random", 8 * (m * n + 8 * max(batch, 1) * (m + n)))
     drawn = random_problem(m, n, options["sparsity"], options["snr"], batch, options["seed"] or 0)
     return Problem(drawn.Phi, drawn.y, drawn.sparsity, options["noise_norm"], drawn.x)
+
+
+def _size(option: str, size: str) -> tuple[int, int]:
+    sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
+    if sides is None:
+        raise reject(option, repr(size), "rows x columns, such as 400x1000")
+    return int(sides[1]), int(sides[2])
 
 
 def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
@@ -151,17 +215,23 @@ def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solv
             raise reject(f"--set {name}", repr(value), "a number") from None
     if alpha is not None:
         chosen["data_set"] = Relaxed(alpha)
-    return kind(**chosen)
+    solver: Solver = kind(**chosen)
+    return solver
+
+
+def _bar(quiet: bool) -> Progress:
+    """A progress bar on a terminal, silent elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
 
 
 class _progress:
-    """A progress bar on a terminal, as a callback for the loop; silent elsewhere."""
+    """A progress bar as a callback for the loop."""
 
     def __init__(self, total: int, batch: int, quiet: bool) -> None:
-        console = Console(stderr=True)
         self._batch, self._shown_at = batch, 0.0
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+        self._bar = _bar(quiet)
         self._task = self._bar.add_task("iterations", total=total)
 
     def __enter__(self) -> Callable[[Snapshot], bool]:

@@ -18,6 +18,8 @@ from .result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from .tuning import Tuned
+
 # Okabe-Ito colours: told apart by colour-blind readers too.
 TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
 FORMATS = (".png", ".svg", ".pdf")
@@ -38,11 +40,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
     """
     check_format(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 6.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure((10, 6.5))
     grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 1))
     x = np.atleast_2d(to_numpy(result.x))
     _signal(figure.add_subplot(grid[0, :]), problem, x)
@@ -50,8 +48,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     _gaps(figure.add_subplot(grid[1, 1]), result)
     m, n = problem.operator.shape
     figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {problem.sparsity}", fontsize=11)
-    with files.replacing(path) as temporary:
-        figure.savefig(temporary, dpi=130)
+    _write(figure, path)
 
 
 def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
@@ -94,6 +91,47 @@ def _gaps(axes: Axes, result: Result) -> None:
         axes.plot(history["iteration"], shown[:, :50], color=ESTIMATE, linewidth=0.8, alpha=0.6)
         if np.isfinite(shown).any():
             axes.set_yscale("log")
+
+
+def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
+    """Draw the error over both stages of a grid search: a curve for one parameter, maps for two."""
+    check_format(path)
+    figure = _figure((10, 4.2))
+    names = list(tuned.values)
+    for index, stage in enumerate(tuned.stages):
+        axes = figure.add_subplot(1, len(tuned.stages), index + 1)
+        points = np.array([[row["values"][name] for name in names] for row in stage])
+        errors = 10 * np.log10([row["error"] for row in stage])
+        chosen = [tuned.values[name] for name in names]
+        if len(names) == 1:
+            axes.plot(points[:, 0], errors, ".-", color=ESTIMATE)
+            axes.axvline(chosen[0], color=LINE, linewidth=1)
+            axes.set(xlabel=names[0], ylabel="mean squared error of x (dB)")
+        else:
+            across, up = (np.unique(np.log10(points[:, column])) for column in (0, 1))
+            table = errors.reshape(across.size, up.size).T
+            shown = axes.pcolormesh(across, up, table, cmap="viridis", shading="nearest")
+            axes.plot(*np.log10(chosen), "o", color=LINE, markerfacecolor="none", markersize=10)
+            axes.set(xlabel=f"log10 {names[0]}", ylabel=f"log10 {names[1]}")
+            figure.colorbar(shown, ax=axes, label="mean squared error of x (dB)")
+        axes.set_title(("coarse grid", "fine grid")[index])
+    values = ", ".join(f"{name} = {value:g}" for name, value in tuned.values.items())
+    figure.suptitle(f"{tuned.method}: {values}", fontsize=11)
+    _write(figure, path)
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _write(figure: Any, path: str | os.PathLike[str]) -> None:
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=130)
 
 
 def _plain(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

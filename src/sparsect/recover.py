@@ -67,11 +67,10 @@ def recover(
     >>> bool(result.converged[0]), int(result.support.sum())
     (True, 12)
     """
-    if isinstance(method, str):
-        method = METHODS[choice("method", method, METHODS)]()
+    solver: Solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else method
     return solve(
         Problem(Phi, y, sparsity, noise_norm),
-        method,
+        solver,
         max_iter=max_iter,
         max_seconds=max_seconds,
         tol=tol,

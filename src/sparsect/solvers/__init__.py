@@ -1,5 +1,7 @@
 """One file per algorithm; this one lists them by the name that ``recover(method=...)`` takes."""
 
+from typing import Any
+
 from .admm import ADMM
 from .aiht import AcceleratedHardThresholding, NormalizedHardThresholding
 from .alternating_map import AlternatingMap
@@ -11,7 +13,7 @@ from .stomp import FalseAlarm, FalseDiscovery, StagewiseOMP
 from .subspace_pursuit import SubspacePursuit
 from .vamp import VectorAMP
 
-METHODS = {
+METHODS: dict[str, Any] = {
     solver.name: solver
     for solver in (
         DifferenceMap,

@@ -13,9 +13,6 @@ from ..projections import keep_largest
 from ..row_space import SingularVectors
 from ..solve import Need, State
 
-# Rows are solved in groups whose weighted copies of Phi together take at most this much memory.
-GROUP_BYTES = 2**26
-
 
 @dataclass(frozen=True, kw_only=True)
 class IRLSState(State):
@@ -41,7 +38,8 @@ class IRLS:
 
     Parameters
     ----------
-    alpha : tolerance for noise; 0 keeps Phi x = y exactly
+    alpha : tolerance for noise; 0 keeps Phi x = y exactly. The defaults are tuned for random measurements at
+        20 dB (``sparsect.tuning.tuned("irls")``)
     beta : how far an inner problem is solved before epsilon shrinks (1/100 in the reference)
     p : 1/2 by default; from 0 to 2
 
@@ -53,8 +51,8 @@ class IRLS:
     name: ClassVar[str] = "irls"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
 
-    alpha: float = 0.01
-    beta: float = 0.1
+    alpha: float = 0.007943
+    beta: float = 0.01
     p: float = 0.5
 
     def __post_init__(self) -> None:
@@ -100,20 +98,16 @@ class IRLS:
         """Q R^H (R Q R^H + alpha I)^-1 target for every row, R = S V^H being Phi in the coordinates of its range."""
         xp, space = namespace(target), _space(problem)
         wide = xp.complex128 if is_complex(target) else xp.float64
-        rows = xp.astype(conj(space.synthesis(_diagonal(space, target))), wide) / _column_norm(space, problem)
-        rank, n = rows.shape
-        ridge = self.alpha * xp.eye(rank, dtype=wide, device=target.device)
-        group = max(1, GROUP_BYTES // (16 * rank * n))
-        parts = []
-        for start in range(0, weights.shape[0], group):
-            some = slice(start, min(start + group, weights.shape[0]))
-            Q = xp.astype(weights[some, :], wide)
-            weighted = rows[None, :, :] * Q[:, None, :]
-            matrices = weighted @ conj(rows).T + ridge
-            values = xp.astype(target[some, :], wide)[:, :, None]
-            multiplier = xp.linalg.solve(matrices, values)[:, :, 0]
-            parts.append(xp.astype(Q * (multiplier @ conj(rows)), target.dtype))
-        return xp.concat(parts, axis=0)
+        R = xp.astype(conj(space.synthesis(_diagonal(space, target))), wide) / _column_norm(space, problem)
+        ridge = self.alpha * xp.eye(space.rank, dtype=wide, device=target.device)
+        root = xp.sqrt(xp.astype(weights, xp.float64))
+        solutions = []
+        for row in range(target.shape[0]):
+            # A product of a matrix with its own transpose costs half of one with another matrix.
+            A = R * root[row, :]
+            multiplier = xp.linalg.solve(A @ conj(A).T + ridge, xp.astype(target[row, :], wide)[:, None])
+            solutions.append(root[row, :] * (conj(A).T @ multiplier)[:, 0])
+        return xp.astype(xp.stack(solutions), target.dtype)
 
     def estimate(self, problem: Problem, state: IRLSState) -> Array:
         """P_A(x), in the units of the data."""

@@ -1,0 +1,157 @@
+"""Dictionary learning as in the paper: sparse-code by ADMM, update by the method of optimal directions, repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, generator, namespace, norm, squared_norm, to_numpy
+from ..checks import reject, whole_number
+from ..operators import Operator, as_operator
+from ..problems import Problem
+from ..solve import Solver, solve
+from ..solvers import ADMM
+from .sources import Source
+
+# Atoms used by fewer than this fraction of the signals are replaced.
+RARELY = 1e-5
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """All that the update needs of the codes X of the signals Y; sums over signals, so they add up batch by batch.
+
+    Attributes
+    ----------
+    codes_codes : X^T X, (n, n)
+    codes_signals : X^T Y, (n, m)
+    usage : (n,), signals that use each atom
+    error, energy : sums of ||Phi x - y||^2 and ||y||^2
+    count : signals
+    """
+
+    codes_codes: Array
+    codes_signals: Array
+    usage: Array
+    error: float
+    energy: float
+    count: int
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+
+    @property
+    def relative_error(self) -> float:
+        """||Phi X - Y|| / ||Y|| over all signals."""
+        return (self.error / self.energy) ** 0.5 if self.energy else 0.0
+
+    @property
+    def mean_nonzeros(self) -> float:
+        """Atoms used for a signal, on average."""
+        return float(namespace(self.usage).sum(self.usage)) / self.count
+
+
+@dataclass(frozen=True)
+class LearnedDictionary:
+    """Phi (m, n) with columns of norm 1, and the numbers of each round: nonzeros and relative error."""
+
+    Phi: Array
+    rounds: list[dict[str, float]]
+
+
+def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
+    """Code one batch and sum up what the update needs of it, in double precision."""
+    codes = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=()).x
+    xp = namespace(codes)
+    return Statistics(
+        codes_codes=xp.astype(codes.T @ codes, xp.float64),
+        codes_signals=xp.astype(codes.T @ signals, xp.float64),
+        usage=xp.astype(xp.count_nonzero(codes, axis=0), xp.float64),
+        error=float(xp.sum(squared_norm(operator.forward(codes) - signals))),
+        energy=float(xp.sum(squared_norm(signals))),
+        count=int(signals.shape[0]),
+    )
+
+
+def optimal_directions(statistics: Statistics, spare: Array) -> Array:
+    """argmin ||Phi X - Y|| over Phi, columns scaled to norm 1; atoms hardly used are replaced by rows of ``spare``."""
+    xp = namespace(statistics.codes_codes)
+    n = statistics.codes_codes.shape[0]
+    scale = float(xp.max(xp.abs(statistics.codes_codes))) or 1.0
+    ridge = 1e-10 * scale * xp.eye(n, dtype=xp.float64, device=spare.device)
+    atoms = xp.linalg.solve(statistics.codes_codes + ridge, statistics.codes_signals)
+    length = norm(atoms)[:, None]
+    used = (statistics.usage[:, None] >= max(1.0, RARELY * statistics.count)) & (length > 0)
+    fresh = xp.astype(spare[:n, :], xp.float64)
+    fresh = fresh / norm(fresh)[:, None]
+    return xp.where(used, atoms / xp.where(length > 0, length, xp.ones_like(length)), fresh).T
+
+
+def learn(
+    source: Source,
+    n_atoms: int,
+    *,
+    coder: Solver | None = None,
+    sparsity: int | None = None,
+    code_iter: int = 20,
+    rounds: int = 45,
+    rng: Any = 0,
+    validation: Source | None = None,
+    progress: Callable[[dict[str, float]], None] | None = None,
+) -> LearnedDictionary:
+    """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
+
+    Each round codes all signals with the current Phi, then replaces Phi by the least-squares optimum for those codes
+    (method of optimal directions, Engan et al. 1999), scales its columns to norm 1 and replaces atoms that are hardly
+    used by signals. Starts from ``n_atoms`` signals drawn at random.
+
+    Parameters
+    ----------
+    source, validation : training signals, and others on which the error is reported after each round
+    n_atoms : columns of Phi
+    coder : any solver; default ADMM with p-shrinkage, p = 1/2
+    sparsity : nonzeros allowed in a code; default no limit, the coder decides
+    code_iter : iterations of the coder for each signal
+    rounds : how often to repeat
+    rng : seed for the start and for replacements
+    progress : called after each round with its numbers
+    """
+    n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
+    limit = n_atoms if sparsity is None else whole_number("sparsity", sparsity, 1, n_atoms)
+    coder = coder or ADMM()
+    generate = generator(rng)
+    Phi = _signals(source, n_atoms, generate).T
+    Phi = Phi / norm(Phi.T)
+    history = []
+    for number in range(1, rounds + 1):
+        operator = as_operator(Phi)
+        total = None
+        for index in range(source.batches):
+            part = gather(operator, source.batch(index), coder, limit, code_iter)
+            total = part if total is None else total + part
+        assert total is not None
+        numbers = {"round": number, "error": total.relative_error, "nonzeros": total.mean_nonzeros}
+        if validation is not None:
+            held_out = gather(operator, validation.batch(0), coder, limit, code_iter)
+            numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
+        history.append(numbers)
+        if progress is not None:
+            progress(numbers)
+        updated = optimal_directions(total, _signals(source, n_atoms, generate))
+        Phi = namespace(updated).astype(updated, Phi.dtype)
+    return LearnedDictionary(Phi, history)
+
+
+def _signals(source: Source, count: int, generate: np.random.Generator) -> Array:
+    """``count`` signals that are not constant, from a batch drawn at random."""
+    rows = source.batch(int(generate.integers(source.batches)))
+    lengths = to_numpy(norm(rows))
+    usable = np.flatnonzero(lengths > 0.1 * lengths.mean())
+    if usable.size == 0:
+        raise reject("source", "signals that are all constant", "signals that vary")
+    chosen = generate.choice(usable, count, replace=usable.size < count)
+    xp = namespace(rows)
+    return xp.take(rows, xp.asarray(chosen, device=rows.device), axis=0)

@@ -1,0 +1,253 @@
+"""Which parameters? The paper's two-stage grid search (its section 2.2), on problems drawn for the purpose."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from importlib import resources
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import files
+from .arrays import to_numpy
+from .checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .metrics import mse
+from .problems import Problem, random_problem
+from .solve import solve
+from .solvers import METHODS
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Random problems to tune on: ``problems`` signals for each sparsity, a Phi of its own for each.
+
+    Seeds start at ``seed``; keep it apart from those of any problem a result is reported on.
+    """
+
+    m: int = 400
+    n: int = 1000
+    sparsities: tuple[int, ...] = (50, 100, 150, 175, 200)
+    snr_db: float | None = 20.0
+    problems: int = 2
+    seed: int = 10_000_000
+
+    def draw(self) -> list[Problem]:
+        """The problems themselves, noise levels not told."""
+        drawn = [
+            random_problem(self.m, self.n, s, self.snr_db, self.problems, rng=self.seed + s) for s in self.sparsities
+        ]
+        return [Problem(problem.Phi, problem.y, problem.sparsity, x=problem.x) for problem in drawn]
+
+
+@dataclass(frozen=True)
+class LinearGrid:
+    """One parameter from ``low`` to ``high`` by 0.1, then within 0.5 of the best by 0.01; never 0."""
+
+    names: tuple[str, ...]
+    low: float = -1.2
+    high: float = 1.2
+
+    def coarse(self) -> list[Values]:
+        """First stage."""
+        return self._points(np.arange(round(self.low * 10), round(self.high * 10) + 1) / 10)
+
+    def fine(self, best: Values) -> list[Values]:
+        """Second stage."""
+        return self._points(round(best[self.names[0]], 1) + np.arange(-50, 51) / 100)
+
+    def _points(self, numbers: np.ndarray[Any, Any]) -> list[Values]:
+        return [{self.names[0]: round(float(number), 2)} for number in numbers if abs(number) > 1e-9]
+
+
+@dataclass(frozen=True)
+class LogarithmicGrid:
+    """Powers of ten from 1e-5 to 1e5 in every parameter, then tenths of a power within half a power of the best."""
+
+    names: tuple[str, ...]
+
+    def coarse(self) -> list[Values]:
+        """First stage."""
+        return self._points([np.arange(-5.0, 6.0)] * len(self.names))
+
+    def fine(self, best: Values) -> list[Values]:
+        """Second stage."""
+        return self._points([round(np.log10(best[name])) + np.arange(-5, 6) / 10 for name in self.names])
+
+    def _points(self, exponents: list[np.ndarray[Any, Any]]) -> list[Values]:
+        return [
+            {name: float(f"{10.0**exponent:.4g}") for name, exponent in zip(self.names, point, strict=True)}
+            for point in itertools.product(*exponents)
+        ]
+
+
+GRIDS: dict[str, LinearGrid | LogarithmicGrid] = {
+    "difference-map": LinearGrid(("beta",)),
+    "admm": LogarithmicGrid(("mu", "lam")),
+    "irls": LogarithmicGrid(("alpha", "beta")),
+}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The winning values, their error, what they were tuned on, and every point that was tried."""
+
+    method: str
+    values: Values
+    error: float
+    training: dict[str, Any]
+    max_iter: int
+    stages: list[list[dict[str, Any]]] = field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as JSON; whole or not at all."""
+        with files.replacing(path) as temporary:
+            temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def tune(
+    method: str,
+    training: Training | None = None,
+    *,
+    max_iter: int = 300,
+    workers: int | None = None,
+    rows: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> Tuned:
+    """Find the parameters with the least mean squared error of x, averaged over all training problems.
+
+    Parameters
+    ----------
+    method : one of ``GRIDS``: difference-map (beta), admm (mu, lam) or irls (alpha, beta)
+    training : the problems; default 400x1000, 20 dB, sparsities 50 to 200
+    max_iter : iterations for each problem
+    workers : processes, each with one thread for products; default one for each core
+    rows : a file that every result is added to as it comes; if it exists, what it holds is not computed again
+    progress : called with points done, points known so far and the least error
+    """
+    grid = GRIDS[choice("method", method, GRIDS)]
+    training = training or Training()
+    max_iter = whole_number("max_iter", max_iter, 1)
+    workers = whole_number("workers", workers or os.cpu_count(), 1)
+    log = _Rows(rows, {"method": method, "training": asdict(training), "max_iter": max_iter})
+    coarse = grid.coarse()
+    stages: list[list[dict[str, Any]]] = []
+    with _pool(workers) as pool:
+        points, done = coarse, 0
+        for stage in range(2):
+            errors = log.known(points)
+            waiting = {
+                pool.submit(_error, method, point, training, max_iter): index
+                for index, point in enumerate(points)
+                if errors[index] is None
+            }
+            total = len(coarse) + len(points) if stage else len(coarse) + len(grid.fine(coarse[-1]))
+            try:
+                for future in as_completed(waiting):
+                    index = waiting[future]
+                    errors[index] = future.result()
+                    log.add(points[index], errors[index])
+                    if progress is not None:
+                        known = [error for error in errors if error is not None]
+                        progress(done + len(known), total, min(known))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            done += len(points)
+            stages.append([{"values": point, "error": error} for point, error in zip(points, errors, strict=True)])
+            best = min((row for rows_ in stages for row in rows_), key=lambda row: float(row["error"]))
+            if not np.isfinite(best["error"]):
+                raise InputError(f"training: {method} ran away at every point of the grid")
+            points = grid.fine(best["values"])
+    return Tuned(method, best["values"], best["error"], asdict(training), max_iter, stages)
+
+
+def tuned(method: str, setting: str = "random-measurements") -> Tuned:
+    """The values that ship with the package for a setting, with what they were tuned on."""
+    path = resources.files("sparsect") / "data" / f"tuned-{setting}.json"
+    known = json.loads(path.read_text())
+    return Tuned(**known[choice("method", method, known)], stages=[])
+
+
+def _error(method: str, values: Values, training: Training, max_iter: int) -> float:
+    """Mean squared error of x with the given values; infinite where an iteration ran away."""
+    solver, errors = METHODS[method](**values), []
+    for problem in _problems(training):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            x = solve(problem, solver, max_iter=max_iter, record=()).x
+        errors.append(to_numpy(mse(problem.x, x)))
+    mean = float(np.mean(np.concatenate(errors)))
+    return mean if np.isfinite(mean) else float("inf")
+
+
+@lru_cache(maxsize=1)
+def _problems(training: Training) -> list[Problem]:
+    """Drawn, and factored, once in every process."""
+    return training.draw()
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes with one thread each for products: many problems side by side, none in another's way."""
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        # Fresh interpreters, because the number of threads is read when NumPy is loaded.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            yield pool
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class _Rows:
+    """Results on disk, one line each, under a first line that says what they are results of."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
+        self.path = None if path is None else Path(path)
+        self.found: dict[str, float] = {}
+        first = json.dumps(header)
+        if self.path is None:
+            return
+        if not self.path.exists():
+            files.check_writable(self.path)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(first + "\n")
+            return
+        lines = self.path.read_text(errors="replace").splitlines()
+        if not lines or lines[0] != first:
+            raise reject(
+                "rows", f"{self.path}, which holds results of something else", "a new file, or one of the same search"
+            )
+        for line in lines[1:]:
+            try:
+                row = json.loads(line)
+                self.found[json.dumps(row["values"])] = float(row["error"])
+            except (ValueError, KeyError, TypeError):
+                continue  # the line that was being written when the last run stopped
+
+    def known(self, points: list[Values]) -> list[float | None]:
+        """Errors already on disk, None where there is none."""
+        return [self.found.get(json.dumps(point)) for point in points]
+
+    def add(self, values: Values, error: float | None) -> None:
+        """Append one result."""
+        if self.path is not None:
+            with self.path.open("a") as stream:
+                stream.write(json.dumps({"values": values, "error": error}) + "\n")

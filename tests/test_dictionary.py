@@ -1,0 +1,112 @@
+"""Sources of training signals, the update, and a dictionary recovered from signals that were made with one."""
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import InputError
+from sparsect.dictionary import ArraySource, PatchSource, Statistics, learn
+from sparsect.dictionary.learning import gather, optimal_directions
+
+
+class TestSources:
+    def test_patches_are_patches_of_the_images(self, rng):
+        images = [rng.random((9, 12)), rng.random((7, 5))]
+        patches = PatchSource(images, patch=4, size=200, rng=3, batch_size=60)
+        assert (patches.batches, patches.size) == (4, 200)
+        known = {
+            tuple(np.round(image[i : i + 4, j : j + 4].ravel() - image[i : i + 4, j : j + 4].mean(), 9))
+            for image in images
+            for i in range(image.shape[0] - 3)
+            for j in range(image.shape[1] - 3)
+        }
+        drawn = [tuple(np.round(row, 9)) for index in range(4) for row in patches.batch(index)]
+        assert len(drawn) == 200
+        assert set(drawn) <= known
+        assert len(set(drawn)) > 0.8 * len(known)
+
+    def test_the_same_number_gives_the_same_batch(self, rng):
+        image = rng.random((20, 20))
+        first, second, other = (PatchSource([image], 5, 100, rng=seed, batch_size=30) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first.batch(2), second.batch(2))
+        assert not np.array_equal(first.batch(2), first.batch(1))
+        assert not np.array_equal(first.batch(2), other.batch(2))
+
+    def test_arrays_in_batches(self, rng):
+        signals = rng.standard_normal((25, 6))
+        source = ArraySource(signals, batch_size=10)
+        together = np.concatenate([source.batch(index) for index in range(source.batches)])
+        np.testing.assert_allclose(together, signals - signals.mean(axis=1, keepdims=True))
+
+    def test_errors(self):
+        with pytest.raises(InputError, match=r"images\[1\]: got \(3, 9\) pixels, accepted is at least 4"):
+            PatchSource([np.zeros((5, 5)), np.zeros((3, 9))], 4, 10)
+        with pytest.raises(InputError, match="images: got none"):
+            PatchSource([], 4, 10)
+        with pytest.raises(InputError, match="signals: got shape"):
+            ArraySource(np.zeros((0, 4)))
+
+
+class TestUpdate:
+    def test_is_the_least_squares_optimum(self, rng):
+        codes, signals = rng.standard_normal((50, 6)), rng.standard_normal((50, 9))
+        statistics = Statistics(codes.T @ codes, codes.T @ signals, np.full(6, 50.0), 0.0, 1.0, 50)
+        expected = np.linalg.lstsq(codes, signals)[0].T
+        updated = optimal_directions(statistics, rng.standard_normal((6, 9)))
+        np.testing.assert_allclose(updated, expected / np.linalg.norm(expected, axis=0), atol=1e-8)
+
+    def test_unused_atoms_are_replaced(self, rng):
+        codes, signals = rng.standard_normal((50, 6)), rng.standard_normal((50, 9))
+        codes[:, 2] = 0
+        usage = (codes != 0).sum(axis=0).astype(float)
+        spare = rng.standard_normal((6, 9))
+        updated = optimal_directions(Statistics(codes.T @ codes, codes.T @ signals, usage, 0.0, 1.0, 50), spare)
+        np.testing.assert_allclose(updated[:, 2], spare[2] / np.linalg.norm(spare[2]))
+
+    def test_statistics_add_up(self, rng):
+        operator = sparsect.as_operator(rng.standard_normal((9, 15)))
+        signals = rng.standard_normal((40, 9))
+        options = (sparsect.ADMM(mu=1.0, lam=0.1), 15, 10)
+        whole = gather(operator, signals, *options)
+        parts = gather(operator, signals[:13], *options) + gather(operator, signals[13:], *options)
+        np.testing.assert_allclose(parts.codes_codes, whole.codes_codes, atol=1e-10)
+        np.testing.assert_allclose(parts.codes_signals, whole.codes_signals, atol=1e-10)
+        assert parts.count == whole.count == 40
+        assert parts.relative_error == pytest.approx(whole.relative_error)
+        assert parts.mean_nonzeros == pytest.approx(whole.mean_nonzeros)
+
+
+class TestLearn:
+    def source(self, rng, truth, count=3000):
+        codes = np.zeros((count, truth.shape[1]))
+        for row in codes:
+            row[rng.choice(truth.shape[1], 2, replace=False)] = rng.choice([-1, 1], 2) * (1 + rng.random(2))
+        return ArraySource(codes @ truth.T, batch_size=1000)
+
+    def test_finds_the_dictionary_that_made_the_signals(self, rng):
+        truth = rng.standard_normal((16, 20))
+        truth -= truth.mean(axis=0)
+        truth /= np.linalg.norm(truth, axis=0)
+        learned = learn(self.source(rng, truth), 24, coder=sparsect.OrthogonalMatchingPursuit(), sparsity=2, rounds=25)
+        nearest = np.abs(truth.T @ learned.Phi).max(axis=1)
+        assert (nearest > 0.99).mean() >= 0.8
+        np.testing.assert_allclose(np.linalg.norm(learned.Phi, axis=0), 1)
+
+    def test_the_error_falls_and_seeds_decide(self, rng):
+        image = np.cumsum(np.cumsum(rng.standard_normal((40, 40)), axis=0), axis=1) / 40
+        source = PatchSource([image], 5, 2000, rng=0, batch_size=500)
+        options = {
+            "coder": sparsect.ADMM(mu=1.0, lam=0.02),
+            "rounds": 6,
+            "validation": PatchSource([image], 5, 200, rng=1),
+        }
+        seen = []
+        first, second = (learn(source, 40, rng=4, progress=seen.append, **options) for _ in range(2))
+        np.testing.assert_array_equal(first.Phi, second.Phi)
+        assert first.rounds == seen[:6]
+        assert first.rounds[-1]["error"] < first.rounds[0]["error"]
+        assert 0 < first.rounds[-1]["validation_error"] < 1
+
+    def test_constant_signals_are_refused(self):
+        with pytest.raises(InputError, match="source: got signals that are all constant"):
+            learn(ArraySource(np.ones((10, 4))), 3)

@@ -1,0 +1,109 @@
+"""The two-stage grid search: its grids, its winner, its files."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import InputError, tuning
+from sparsect.tuning import GRIDS, LinearGrid, LogarithmicGrid, Training, tune, tuned
+
+TINY = Training(m=20, n=40, sparsities=(3, 5), snr_db=20.0, problems=2, seed=7)
+
+
+class TestGrids:
+    def test_beta_as_in_the_paper(self):
+        grid = LinearGrid(("beta",))
+        coarse = [point["beta"] for point in grid.coarse()]
+        assert coarse == [round(0.1 * k, 1) for k in range(-12, 13) if k]
+        fine = [point["beta"] for point in grid.fine({"beta": 0.3})]
+        assert (fine[0], fine[-1], len(fine)) == (-0.2, 0.8, 100)
+        assert 0 not in fine
+
+    def test_powers_of_ten_as_in_the_paper(self):
+        grid = LogarithmicGrid(("mu", "lam"))
+        coarse = grid.coarse()
+        assert len(coarse) == 121
+        assert {point["mu"] for point in coarse} == {float(f"1e{k}") for k in range(-5, 6)}
+        fine = grid.fine({"mu": 100.0, "lam": 0.1})
+        assert len(fine) == 121
+        assert fine[0]["mu"] == pytest.approx(10**1.5, rel=1e-3)
+        assert fine[-1]["lam"] == pytest.approx(10**-0.5, rel=1e-3)
+
+
+def test_training_problems_do_not_tell_the_noise():
+    problems = TINY.draw()
+    assert [problem.sparsity for problem in problems] == [3, 5]
+    assert all(problem.noise_norm is None and problem.batch == 2 for problem in problems)
+
+
+def test_the_winner_has_the_least_error_of_all_points(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    result = tune("difference-map", TINY, max_iter=20, rows=rows)
+    points = [row for stage in result.stages for row in stage]
+    assert len(points) == 24 + len(GRIDS["difference-map"].fine(result.values))
+    assert result.error == min(row["error"] for row in points)
+    errors = []
+    for problem in TINY.draw():
+        x = sparsect.solve(problem, sparsect.DifferenceMap(**result.values), max_iter=20).x
+        errors.append(sparsect.mse(problem.x, x))
+    assert np.mean(errors) == pytest.approx(result.error, rel=1e-6)
+    result.save(tmp_path / "tuned.json")
+    assert json.loads((tmp_path / "tuned.json").read_text())["training"]["sparsities"] == [3, 5]
+
+    # Go on from the file with its last line cut short: nothing but that line is computed again.
+    before = rows.read_text()
+    rows.write_text(before[:-10])
+    again = tune("difference-map", TINY, max_iter=20, rows=rows)
+    assert again.values == result.values
+    assert len(rows.read_text().splitlines()) <= len(before.splitlines()) + 1
+
+    with pytest.raises(InputError, match="which holds results of something else"):
+        tune("difference-map", TINY, max_iter=21, rows=rows)
+
+
+@pytest.mark.parametrize("method", GRIDS)
+def test_shipped_values_are_the_defaults_and_say_what_they_were_tuned_on(method):
+    shipped = tuned(method)
+    assert shipped.training["m"] == 400
+    assert shipped.training["seed"] >= 10_000_000
+    solver = sparsect.METHODS[method]()
+    if method != "difference-map":  # whose default is the paper's value with the sign that works
+        assert {name: getattr(solver, name) for name in shipped.values} == shipped.values
+
+
+def test_errors():
+    with pytest.raises(InputError, match="method: got 'omp', accepted is one of 'difference-map', 'admm', 'irls'"):
+        tune("omp")
+    with pytest.raises(InputError, match="max_iter: got 0"):
+        tune("admm", TINY, max_iter=0)
+    with pytest.raises(InputError, match="method: got 'lars'"):
+        tuning.tuned("lars")
+
+
+def test_command_line(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "sparsect",
+        "tune",
+        "difference-map",
+        "--size",
+        "20x40",
+        "-s",
+        "3",
+        "--problems",
+        "1",
+    ]
+    command += ["--max-iter", "5", "--out", "beta.json", "--plot", "beta.png"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("difference-map: beta = ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["beta.json", "beta.png"]
+    for arguments, message in ((["omp"], "METHOD: got 'omp'"), (["admm", "--size", "9"], "--size: got '9'")):
+        done = subprocess.run([*command[:4], *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert message in done.stderr
