@@ -21,6 +21,7 @@ lint: .venv/installed-dev  ## style and types
 
 bench: .venv/installed-dev  ## the numbers in benchmarks/results
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/solvers.py
 
 clean:  ## remove .venv and what was made
 	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -45,6 +45,7 @@ def solvers():
         "difference-map, beta = 0.14": (sparsect.DifferenceMap(0.14), 500),
         "alternating-map": (sparsect.AlternatingMap(), 500),
         "admm": (sparsect.ADMM(**admm), 300),
+        "admm, p = 0, mu = 0.8, lam = 0.1": (sparsect.ADMM(mu=0.8, lam=0.1, p=0.0), 300),
         "irls": (sparsect.IRLS(**irls), 300),
         "lars": (sparsect.LeastAngleRegression(), 399),
         "stomp, false discovery 0.5": (sparsect.StagewiseOMP(), 10),

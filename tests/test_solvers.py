@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sparsect
 from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
+from sparsect.algorithm import Need
 from sparsect.problems import Problem
-from sparsect.solve import Need
 
 
 def small_problem(seed, m=8, n=16, s=3, batch=3, complex_=False):

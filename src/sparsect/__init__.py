@@ -1,5 +1,6 @@
 """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
+from .algorithm import Need, Solver, State
 from .checks import ConvergenceWarning, InputError
 from .metrics import mse, snr_db, support_recovery
 from .operators import (
@@ -7,15 +8,13 @@ from .operators import (
     MatrixFree,
     Operator,
     SparseOperator,
-    SubsampledDCT,
-    SubsampledFourier,
     as_operator,
 )
 from .problems import Problem, random_problem
 from .projections import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
 from .recover import recover
 from .result import Result, load_result
-from .solve import Snapshot, Solver, State, solve
+from .solve import Snapshot, solve
 from .solvers import (
     ADMM,
     IRLS,
@@ -33,6 +32,7 @@ from .solvers import (
     SubspacePursuit,
     VectorAMP,
 )
+from .subsampled import SubsampledDCT, SubsampledFourier
 
 __version__ = "0.1.0"
 
@@ -53,6 +53,7 @@ __all__ = [
     "InputError",
     "LeastAngleRegression",
     "MatrixFree",
+    "Need",
     "NormalizedHardThresholding",
     "Operator",
     "OrderRecursiveMatchingPursuit",

@@ -18,13 +18,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from . import __version__, files, plots, tuning
+from .algorithm import Solver
 from .arrays import to_numpy
 from .checks import InputError, choice, reject
 from .metrics import snr_db
 from .problems import Problem, random_problem
 from .projections import Relaxed
 from .result import Result
-from .solve import Snapshot, Solver, solve
+from .solve import Snapshot, solve
 from .solvers import METHODS
 from .tuning import Training
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .algorithm import Solver
 from .checks import choice
 from .problems import Problem
 from .result import Result
-from .solve import Snapshot, Solver, solve
+from .solve import Snapshot, solve
 from .solvers import METHODS
 from .trace import Measure
 

@@ -1,8 +1,4 @@
-"""The one loop: start, step, stop, record, result. It knows no algorithm by name.
-
-A solver is configuration plus three pure functions; its state holds everything needed to stop, save and resume,
-one row for each signal, so the loop can drop rows that are done.
-"""
+"""The one loop: start, step, stop, record, result. It knows no algorithm by name."""
 
 from __future__ import annotations
 
@@ -12,13 +8,13 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from . import least_squares
+from .algorithm import Need, Solver
 from .arrays import Array, from_numpy, is_complex, is_numpy, is_single, namespace, norm, take_rows, to_numpy
 from .checkpoint import Checkpoint
 from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
@@ -28,64 +24,6 @@ from .trace import Clock, Measure, Trace
 
 # A row whose gap exceeds this many times its scale has run away.
 RUNAWAY = 1e8
-
-
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """What a solver carries from step to step: arrays with one row per signal, or None where unused.
-
-    Attributes
-    ----------
-    gap : (batch,), a distance that vanishes when a solution is found
-    scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
-    settled : (batch,), true where further steps change nothing; None if that cannot happen
-    taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
-    """
-
-    gap: Array
-    scale: Array
-    settled: Any = None
-    taken: Any = None
-
-    def arrays(self) -> dict[str, Array]:
-        """The fields in use, by name."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if value is not None}
-
-    def take(self, rows: np.ndarray[Any, Any]) -> State:
-        """The state of the given rows alone."""
-        return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
-
-
-class Need(Enum):
-    """What a solver may need of a problem, with the words for when it is not there."""
-
-    DENSE = "a dense Phi, not a sparse or matrix-free one"
-    SPECTRUM = "the singular values of Phi: a dense Phi or a tight frame"
-    REAL = "real data and Phi, not complex ones"
-    HOST = "NumPy arrays, not ones of another array library"
-
-
-class Solver(Protocol):
-    """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
-
-    A solver whose rows are independent of each other may also have ``leap(problem, state, count)``, which takes up to
-    ``count`` steps at once; the loop uses it where nobody looks in between. A solver with ``compiled = True`` is run
-    once on a tiny problem before the clock starts, so that compilation is never counted.
-    """
-
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[Need]]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def init(self, problem: Problem) -> Any:
-        """The state before the first step."""
-
-    def step(self, problem: Problem, state: Any) -> Any:
-        """The state one step on; ``state`` itself is left as it was."""
-
-    def estimate(self, problem: Problem, state: Any) -> Array:
-        """The answer so far: (batch, n), at most ``problem.sparsity`` nonzeros a row."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithm import Solver
 from ..arrays import Array, generator, namespace, norm, squared_norm, to_numpy
 from ..checks import reject, whole_number
 from ..operators import Operator, as_operator
 from ..problems import Problem
-from ..solve import Solver, solve
+from ..solve import solve
 from ..solvers import ADMM
 from .sources import Source
 

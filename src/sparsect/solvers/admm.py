@@ -6,11 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..algorithm import Need, State
 from ..arrays import Array, namespace, norm, squared_norm
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, keep_largest
-from ..solve import Need, State
 
 
 def shrink(x: Array, threshold: float, p: float) -> Array:

@@ -6,12 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+from ..algorithm import Need, State
 from ..arrays import Array, conj, is_complex, namespace, norm
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import keep_largest
 from ..row_space import SingularVectors
-from ..solve import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)

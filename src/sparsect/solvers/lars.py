@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..algorithm import Need, State
 from ..arrays import Array, epsilon, is_single, squared_norm
 from ..problems import Problem
 from ..projections import keep_largest
-from ..solve import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..algorithm import Need, State
 from ..arrays import Array, from_numpy, namespace, norm
 from ..checks import settle_number, whole_number
 from ..least_squares import on_support
 from ..problems import Problem
 from ..projections import keep_largest
-from ..solve import Need, State
 
 
 class ThresholdRule(ABC):

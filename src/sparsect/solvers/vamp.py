@@ -8,12 +8,12 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ..algorithm import Need, State
 from ..arrays import Array, is_complex, namespace, norm, squared_norm, to_numpy
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import keep_largest
 from ..row_space import Orthonormal
-from ..solve import Need, State
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
