@@ -110,6 +110,10 @@ BAD = {
         "--snr, --batch, --seed: got with files",
     ),
     "alpha and noise": (("--random", "20x40", "--alpha", "1", "--noise-norm", "1"), "--alpha, --noise-norm: got both"),
+    "alpha with admm": (("--random", "20x40", "--method", "admm", "--alpha", "1"), "--alpha: got 1 with 'admm'"),
+    "noise with admm": (("--random", "20x40", "--method", "admm", "--noise-norm", "1"), "which does not use it"),
+    "threshold": (("--random", "20x40", "--method", "stomp", "--set", "threshold=1"), "NAME among: stages"),
+    "stages": (("--random", "20x40", "--method", "stomp", "--set", "stages=1.5"), "accepted is a whole number"),
     "unknown option": (("--randm", "20x40"), "No such option"),
     "not a whole number": (("--random", "20x40", "--batch", "x"), "Invalid value for '--batch'"),
 }

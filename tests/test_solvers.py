@@ -115,6 +115,10 @@ class TestEverySolver:
 
     @pytest.mark.parametrize("noise_norm", [None, 0.3])
     def test_one_row_of_a_batch_equals_that_row_alone(self, method, noise_norm):
+        if noise_norm is not None and not getattr(sparsect.METHODS[method], "uses_noise_norm", False):
+            with pytest.raises(InputError, match=f"noise_norm: got a value with '{method}', which does not use it"):
+                sparsect.recover(np.eye(3), np.ones(3), 1, method, noise_norm=noise_norm)
+            return
         Phi, y, s = small_problem(2, m=20, n=40, s=4, batch=5)
         together = sparsect.recover(Phi, y, s, method, noise_norm=noise_norm, max_iter=40)
         for row in range(5):

@@ -56,9 +56,10 @@ class Need(Enum):
 class Solver(Protocol):
     """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
 
-    A solver whose rows are independent of each other may also have ``leap(problem, state, count)``, which takes up to
-    ``count`` steps at once; the loop uses it where nobody looks in between. A solver with ``compiled = True`` is run
-    once on a tiny problem before the clock starts, so that compilation is never counted.
+    A solver whose rows are independent of each other may also have ``leap(problem, state, count, goal)``, which takes
+    up to ``count`` steps at once, fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks
+    in between. A solver with ``compiled = True`` is run once on a tiny problem before the clock starts, so that
+    compilation is never counted. One with ``uses_noise_norm = True`` takes the problem's noise level into account.
     """
 
     name: ClassVar[str]

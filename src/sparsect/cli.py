@@ -24,6 +24,7 @@ from .checks import InputError, choice, reject
 from .metrics import snr_db
 from .problems import Problem, random_problem
 from .projections import Relaxed
+from .recover import check_noise_norm
 from .result import Result
 from .solve import Snapshot, solve
 from .solvers import METHODS
@@ -88,6 +89,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     else:
         problem = _from_files(matrix, data, options)
     solver = _solver(options["method"], options["settings"], options["alpha"])
+    check_noise_norm(solver, options["noise_norm"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
         result = solve(problem, solver, callback=show, **limits)
@@ -102,7 +104,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
 @cli.command(epilog=TUNE_EXAMPLES)
 @click.argument("method")
 @click.option("--size", metavar="MxN", default="400x1000", show_default=True, help="Size of the training problems.")
-@click.option("--sparsity", "-s", "sparsities", type=int, multiple=True, help="Repeatable.  [default: 50 to 200]")
+@click.option("--sparsity", "-s", "sparsities", type=int, multiple=True, help="Repeatable.  [default: m/8 to m/2]")
 @click.option("--snr", type=float, default=20.0, show_default=True, help="Signal-to-noise ratio of y in dB.")
 @click.option("--problems", type=int, default=2, show_default=True, help="Training signals for each sparsity.")
 @click.option("--seed", type=int, default=Training.seed, show_default=True, help="Where the seeds start.")
@@ -125,8 +127,10 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
     files.check_writable(out)
     if options["plot"] is not None:
         plots.check_format(options["plot"])
+        files.check_writable(options["plot"])
     m, n = _size("--size", size)
-    sparsities = sparsities or tuple(s for s in Training.sparsities if s <= n)
+    # By default as many nonzeros per measurement as in the paper's experiments.
+    sparsities = sparsities or tuple(sorted({max(1, min(n, round(m * s / 400))) for s in Training.sparsities}))
     training = Training(m, n, sparsities, snr, options["problems"], options["seed"])
     training.draw()
     rows = Path(out).with_suffix(".rows.jsonl")
@@ -202,7 +206,9 @@ def _dense(array: Any) -> Any:
 def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solver:
     """The named method with its settings."""
     kind = METHODS[choice("--method", method, METHODS)]
-    numbers = [field.name for field in dataclasses.fields(kind) if field.name != "data_set"]
+    numbers = {
+        field.name: field.type for field in dataclasses.fields(kind) if str(field.type).startswith(("float", "int"))
+    }
     chosen: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -210,11 +216,15 @@ def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solv
             raise reject(
                 "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
             )
+        kind_of_number = int if numbers[name] == "int" else float
         try:
-            chosen[name] = float(value)
+            chosen[name] = kind_of_number(value)
         except ValueError:
-            raise reject(f"--set {name}", repr(value), "a number") from None
+            accepted = "a whole number" if kind_of_number is int else "a number"
+            raise reject(f"--set {name}", repr(value), accepted) from None
     if alpha is not None:
+        if not any(field.name == "data_set" for field in dataclasses.fields(kind)):
+            raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")
         chosen["data_set"] = Relaxed(alpha)
     solver: Solver = kind(**chosen)
     return solver
@@ -235,16 +245,17 @@ class _progress:
         self._bar = _bar(quiet)
         self._task = self._bar.add_task("iterations", total=total)
 
-    def __enter__(self) -> Callable[[Snapshot], bool]:
+    def __enter__(self) -> Callable[[Snapshot], bool] | None:
+        """The callback, or None where nobody is watching: solvers may then take many steps at once."""
         self._bar.start()
-        return self._show
+        return None if self._bar.disable else self._show
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def _show(self, run: Snapshot) -> bool:
         now = time.monotonic()
-        if not self._bar.disable and now - self._shown_at > 0.1:
+        if now - self._shown_at > 0.1:
             self._shown_at = now
             text = f"gap {float(np.median(to_numpy(run.gap))):.2e}, {int(run.converged.sum())}/{self._batch} converged"
             self._bar.update(self._task, completed=run.iteration, description=text)
@@ -291,7 +302,9 @@ def main() -> None:
         click.echo(f"sparsect: {error}", err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("sparsect: stopped; a run with --checkpoint goes on when the same command is given again", err=True)
+        click.echo(
+            "sparsect: stopped; recover with --checkpoint, and tune, go on when called the same way again", err=True
+        )
         code = 130
     except MemoryError:
         click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)

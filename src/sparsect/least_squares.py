@@ -32,9 +32,11 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
 
 
 def refit(problem: Problem, x: Array) -> Array:
-    """``x`` with its nonzeros replaced by the least-squares fit on them, and corrected once for rounding."""
+    """``x`` with its nonzeros replaced by the least-squares fit on them, corrected once for rounding if Phi is dense."""
     support = x != 0
     fitted = on_support(problem.operator, problem.y, support)
+    if not problem.operator.is_dense:
+        return fitted
     residual = problem.y - problem.operator.forward(fitted)
     return fitted + on_support(problem.operator, residual, support)
 
@@ -44,7 +46,10 @@ def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Arr
         x = operator.adjoint(r)
         return namespace(x).where(support, x, namespace(x).zeros_like(x))
 
-    return ConjugateGradients(operator.forward, adjoint, operator.shape).correction(y, 0.0)[0]
+    solver = ConjugateGradients(operator.forward, adjoint, operator.shape)
+    x, _ = solver.correction(y, 0.0)
+    operator.row_space.unfinished += solver.unfinished
+    return x
 
 
 def _by_normal_equations(operator: Operator, correlation: Array, support: Array) -> Array:
@@ -72,11 +77,16 @@ def _solve_group(gram: Array, correlation: Array, support: Array, size: int) -> 
     gathered = xp.reshape(xp.take(xp.reshape(gram, (n * n,)), places, axis=0), (order.shape[0], size, size))
     identity = xp.eye(size, dtype=wide, device=gram.device)
     both = inside[:, :, None] & inside[:, None, :]
-    # Dependent columns make the equations singular; a ridge at rounding level picks a small solution.
-    ridge = 4 * size * float(xp.finfo(xp.float64).eps) * float(xp.max(xp.abs(gram)))
-    matrices = xp.where(both, xp.astype(gathered, wide), identity) + ridge * identity
+    # Columns are scaled to norm 1 first. Dependent ones make the equations singular; a ridge at rounding level picks a
+    # small solution.
+    lengths = xp.sqrt(xp.abs(xp.astype(xp.take(xp.reshape(gram, (n * n,)), xp.reshape(order * (n + 1), (-1,))), wide)))
+    lengths = xp.reshape(lengths, order.shape)
+    lengths = xp.where(inside & (lengths > 0), lengths, xp.ones_like(lengths))
+    scaled = xp.astype(gathered, wide) / lengths[:, :, None] / lengths[:, None, :]
+    ridge = 4 * size * float(xp.finfo(xp.float64).eps)
+    matrices = xp.where(both, scaled, identity) + ridge * identity
     values = xp.where(inside, xp.take_along_axis(correlation, order, axis=-1), xp.zeros_like(correlation[:, :size]))
-    solution = xp.linalg.solve(matrices, xp.astype(values, wide)[:, :, None])[:, :, 0]
+    solution = xp.linalg.solve(matrices, (xp.astype(values, wide) / lengths)[:, :, None])[:, :, 0] / lengths
     position = xp.cumulative_sum(xp.astype(support, order.dtype), axis=-1) - 1
     position = xp.where(support, position, xp.zeros_like(position))
     spread = xp.take_along_axis(xp.astype(solution, correlation.dtype), position, axis=-1)

@@ -7,12 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .algorithm import Solver
-from .checks import choice
+from .checks import choice, reject
 from .problems import Problem
 from .result import Result
 from .solve import Snapshot, solve
 from .solvers import METHODS
 from .trace import Measure
+
+
+def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
+    """Refuse a noise level that the method would not look at."""
+    if noise_norm is not None and not getattr(solver, "uses_noise_norm", False):
+        using = ", ".join(name for name, kind in METHODS.items() if getattr(kind, "uses_noise_norm", False))
+        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"it with {using}")
 
 
 def recover(
@@ -42,8 +49,9 @@ def recover(
         Phi's and y's dtypes.
     sparsity : s, the number of nonzeros allowed, from 0 to n.
     method : a name from ``sparsect.METHODS``, or a configured solver such as ``DifferenceMap(beta=0.5)``.
-    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the data set is the
-        exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y.
+    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the two maps use the
+        exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y, matching pursuits stop there, and vamp takes its
+        noise level from it; other methods refuse it.
     max_iter, max_seconds : when to stop at the latest; seconds count iterating only.
     tol : a row has converged when its gap is at most tol times the norm of its starting point. Default 1e-6, or 1e-4
         in single precision. Converged rows leave the batch and cost no more time.
@@ -69,6 +77,7 @@ def recover(
     (True, 12)
     """
     solver: Solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else method
+    check_noise_norm(solver, noise_norm)
     return solve(
         Problem(Phi, y, sparsity, noise_norm),
         solver,

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -42,6 +43,14 @@ class Training:
     snr_db: float | None = 20.0
     problems: int = 2
     seed: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        if not self.sparsities:
+            raise reject("sparsities", "none", "at least one")
+        for s in self.sparsities:
+            whole_number("sparsities", s, 0, self.n)
+        whole_number("problems", self.problems, 1)
+        whole_number("seed", self.seed, 0)
 
     def draw(self) -> list[Problem]:
         """The problems themselves, noise levels not told."""
@@ -139,7 +148,7 @@ def tune(
     grid = GRIDS[choice("method", method, GRIDS)]
     training = training or Training()
     max_iter = whole_number("max_iter", max_iter, 1)
-    workers = whole_number("workers", workers or os.cpu_count(), 1)
+    workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
     log = _Rows(rows, {"method": method, "training": asdict(training), "max_iter": max_iter})
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
@@ -161,6 +170,8 @@ def tune(
                     if progress is not None:
                         known = [error for error in errors if error is not None]
                         progress(done + len(known), total, min(known))
+            except BrokenProcessPool:
+                raise InputError("workers: the processes died; a script that calls tune() needs a main guard") from None
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -185,8 +196,11 @@ def _error(method: str, values: Values, training: Training, max_iter: int) -> fl
     solver, errors = METHODS[method](**values), []
     for problem in _problems(training):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            x = solve(problem, solver, max_iter=max_iter, record=()).x
+            warnings.simplefilter("error", ConvergenceWarning)
+            try:
+                x = solve(problem, solver, max_iter=max_iter, record=()).x
+            except ConvergenceWarning:
+                return float("inf")
         errors.append(to_numpy(mse(problem.x, x)))
     mean = float(np.mean(np.concatenate(errors)))
     return mean if np.isfinite(mean) else float("inf")
@@ -225,15 +239,21 @@ class _Rows:
         first = json.dumps(header)
         if self.path is None:
             return
-        if not self.path.exists():
+        if not self.path.exists() or self.path.stat().st_size == 0:
             files.check_writable(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(first + "\n")
             return
-        lines = self.path.read_text(errors="replace").splitlines()
+        content = self.path.read_text(errors="replace")
+        if not content.endswith("\n"):
+            with self.path.open("a") as stream:
+                stream.write("\n")
+        lines = content.splitlines()
         if not lines or lines[0] != first:
             raise reject(
-                "rows", f"{self.path}, which holds results of something else", "a new file, or one of the same search"
+                "rows",
+                f"{self.path}, which holds results of something else",
+                "another file, or this one removed to start over",
             )
         for line in lines[1:]:
             try:

@@ -14,7 +14,7 @@ from .rows import compiled
 
 
 @compiled
-def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, status, skip, energy, taken):  # type: ignore
+def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, status, skip, energy, goal, taken):  # type: ignore
     """Take up to ``steps`` steps of the lasso path in rows ``first`` to ``last``.
 
     Parameters
@@ -25,7 +25,7 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
     L : (batch, capacity (capacity + 1) / 2); order : (batch, capacity); size : (batch,), active columns
     status : (batch, n), 0 free, 1 active, 2 cannot join
     skip : (batch,), the column that left in the last step and must not rejoin in the next, or -1
-    energy : (batch,), squared norm of the residual; taken : (batch,), steps taken
+    energy : (batch,), squared norm of the residual, and ``goal``, at which a row stops; taken : (batch,), steps taken
     """
     n = gram.shape[0]
     capacity = order.shape[1]
@@ -35,6 +35,8 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
         coefficient, correlation, factor, active, state = x[row], c[row], L[row], order[row], status[row]
         for _ in range(steps):
             k = size[row]
+            if energy[row] <= goal[row]:
+                break
             if skip[row] < 0 and not _join_largest(
                 gram, correlation, factor, active, state, k, capacity, dependent, floor[row]
             ):
@@ -69,6 +71,9 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
             if leaving >= 0:
                 coefficient[active[leaving]] = 0
                 state[active[leaving]] = 0
+                for j in range(n):
+                    if state[j] == 2:
+                        state[j] = 0
                 skip[row] = active[leaving]
                 _remove(factor, active, leaving, k)
                 size[row] = k - 1

@@ -19,7 +19,7 @@ from .rows import compiled
 
 
 @compiled
-def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count, energy, goal):  # type: ignore
+def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count, energy, goal, quiet):  # type: ignore
     """Take columns in rows ``first`` to ``last`` until ``limit`` are taken, none is left, or the residual is small.
 
     Parameters
@@ -31,6 +31,7 @@ def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count
     L : (batch, capacity (capacity + 1) / 2); order, a : (batch, capacity)
     count : (batch,), columns taken
     energy : (batch,), squared norm of the residual, and ``goal``, at which a row stops
+    quiet : (batch,), squared correlations with unit columns up to this are rounding
     """
     n = gram.shape[0]
     v = np.empty(n, c.dtype)
@@ -39,7 +40,7 @@ def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count
         correlation, freedom, factor, taken = c[row], d[row], L[row], order[row]
         k = count[row]
         while k < limit and energy[row] > goal[row]:
-            best, i = 0.0, -1
+            best, i = quiet[row], -1
             for j in range(n):
                 if freedom[j] > dependent * gram[j, j].real:
                     z = correlation[j]

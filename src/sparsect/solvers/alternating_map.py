@@ -36,6 +36,7 @@ class AlternatingMap:
 
     name: ClassVar[str] = "alternating-map"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None

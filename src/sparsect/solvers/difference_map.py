@@ -62,6 +62,7 @@ class DifferenceMap:
 
     name: ClassVar[str] = "difference-map"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
 
     beta: float = 0.14

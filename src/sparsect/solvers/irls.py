@@ -34,7 +34,7 @@ class IRLS:
 
     epsilon goes from 1 to 1e-8. Phi and y are first scaled so that columns of Phi have norm 1 and nonzeros of x size 1
     on average (||y|| = sqrt(s)), so alpha and beta mean the same for data of any scale. The *gap* is ||x - P_A(x)||,
-    the distance from the data-consistent x to the sparse set.
+    the distance from the data-consistent x to the sparse set, plus the change of x, plus what epsilon still smooths.
 
     Parameters
     ----------
@@ -85,12 +85,14 @@ class IRLS:
         x = self._weighted_solution(problem, weights, state.target)
         change, size = norm(x - state.x), norm(state.x)
         last = epsilon <= 1.1e-8
+        smoothing = xp.sqrt(epsilon) * size
         shrinks = ~last & (change <= self.beta * xp.sqrt(epsilon) * size)
         return dataclasses.replace(
             state,
             x=x,
             epsilon=xp.where(shrinks, epsilon / 10, epsilon),
-            gap=state.unit * norm(x - keep_largest(x, problem.sparsity)),
+            gap=state.unit
+            * (norm(x - keep_largest(x, problem.sparsity)) + change + xp.where(last, 0 * size, smoothing)),
             settled=last & (change <= 1e-6 * size),
         )
 

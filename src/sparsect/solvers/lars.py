@@ -35,7 +35,8 @@ class LeastAngleRegression:
 
     After k steps, x is the minimiser of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change
     happens (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The *gap* is the norm of the
-    residual. Phi and y are used as they are: nothing is centred, columns are not scaled.
+    residual. Phi and y are used as they are: nothing is centred, columns are not scaled. Correlations that tie exactly
+    (data of small whole numbers) can make it leave the path, as they can any LARS; real measurements do not tie.
 
     References
     ----------
@@ -70,10 +71,10 @@ class LeastAngleRegression:
 
     def step(self, problem: Problem, state: LeastAngleState) -> LeastAngleState:
         """One step of the path in every row."""
-        return self.leap(problem, state, 1)
+        return self.leap(problem, state, 1, np.zeros(problem.batch))
 
-    def leap(self, problem: Problem, state: LeastAngleState, count: int) -> LeastAngleState:
-        """Up to ``count`` steps of the path in every row."""
+    def leap(self, problem: Problem, state: LeastAngleState, count: int, goal: Array) -> LeastAngleState:
+        """Up to ``count`` steps of the path in every row, until the gap is at most ``goal``."""
         from ..kernels import least_angle
         from ..kernels.rows import over_rows
 
@@ -84,7 +85,8 @@ class LeastAngleRegression:
         dependent = 1e-5 if is_single(gram) else 1e-10
         over_rows(
             least_angle.walk, batch, count, dependent, state.floor, gram, fresh["x"], fresh["correlation"], fresh["L"],
-            fresh["order"], fresh["size"], fresh["status"], fresh["skip"], fresh["energy"], fresh["taken"],
+            fresh["order"], fresh["size"], fresh["status"], fresh["skip"], fresh["energy"],
+            np.maximum(goal, 0) ** 2, fresh["taken"],
             work=count * (int(state.size.max(initial=0)) + 4) * gram.shape[0],
         )  # fmt: skip
         gap = np.sqrt(np.maximum(fresh["energy"], 0))

@@ -31,13 +31,15 @@ class OrthogonalMatchingPursuit:
     """Take one column a step, the one best correlated with the residual, and fit by least squares on all taken.
 
     One selection is one iteration. A row settles after s selections, when its residual is at most ``noise_norm`` (if
-    given) or at rounding level, or when no independent column is left. The *gap* is the norm of the residual.
+    given), when what is left of its correlations is rounding, or when no independent column is left. The *gap* is the
+    norm of the residual.
 
     Rows run on all cores with one Gram matrix, correlations kept by Cholesky updates (``kernels/pursuit.py``).
     """
 
     name: ClassVar[str] = "omp"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
+    uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
     follow_freedom: ClassVar[bool] = False
 
@@ -45,10 +47,8 @@ class OrthogonalMatchingPursuit:
         """No columns taken."""
         gram, s, batch = problem.operator.gram_matrix, problem.sparsity, problem.batch
         correlation = problem.operator.adjoint(problem.y)
-        energy = squared_norm(problem.y)
-        goal = 10 * epsilon(energy) * energy
-        if problem.noise_norm is not None:
-            goal = np.maximum(goal, problem.noise_norm**2)
+        energy = squared_norm(problem.y).astype(np.float64)
+        goal = np.zeros(batch) if problem.noise_norm is None else problem.noise_norm.astype(np.float64) ** 2
         count = np.zeros(batch, dtype=np.int64)
         return PursuitState(
             correlation=correlation,
@@ -58,18 +58,18 @@ class OrthogonalMatchingPursuit:
             a=np.zeros((batch, s), dtype=correlation.dtype),
             energy=energy,
             goal=goal,
-            gap=np.sqrt(energy),
-            scale=np.sqrt(energy),
+            gap=np.sqrt(energy).astype(problem.y.real.dtype),
+            scale=np.sqrt(energy).astype(problem.y.real.dtype),
             settled=(energy <= goal) | (s == 0),
             taken=count,
         )
 
     def step(self, problem: Problem, state: PursuitState) -> PursuitState:
         """One selection in every row."""
-        return self.leap(problem, state, 1)
+        return self.leap(problem, state, 1, np.zeros(problem.batch))
 
-    def leap(self, problem: Problem, state: PursuitState, count: int) -> PursuitState:
-        """Up to ``count`` selections in every row."""
+    def leap(self, problem: Problem, state: PursuitState, count: int, goal: Array) -> PursuitState:
+        """Up to ``count`` selections in every row, until the gap is at most ``goal``."""
         from ..kernels import pursuit
         from ..kernels.rows import over_rows
 
@@ -79,9 +79,12 @@ class OrthogonalMatchingPursuit:
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
         )
         dependent = 1e-5 if is_single(gram) else 1e-10
+        # What is left of the correlations of an exactly sparse signal is rounding; none of it is taken.
+        quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
+        enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
         over_rows(
             pursuit.select, batch, limit, dependent, self.follow_freedom, gram, correlation, freedom,
-            state.L, state.order, state.a, taken, energy, state.goal, work=count * (limit + 4) * gram.shape[0],
+            state.L, state.order, state.a, taken, energy, enough, quiet, work=count * (limit + 4) * gram.shape[0],
         )  # fmt: skip
         return dataclasses.replace(
             state,
@@ -89,7 +92,7 @@ class OrthogonalMatchingPursuit:
             freedom=freedom,
             energy=energy,
             taken=taken,
-            gap=np.sqrt(np.maximum(energy, 0)),
+            gap=np.sqrt(np.maximum(energy, 0)).astype(state.gap.dtype),
             settled=(taken < limit) | (taken >= problem.sparsity) | (energy <= state.goal),
         )
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from ..algorithm import Need, State
-from ..arrays import Array, from_numpy, namespace, norm
-from ..checks import settle_number, whole_number
+from ..arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
+from ..checks import reject, settle_number, whole_number
 from ..least_squares import on_support
 from ..problems import Problem
 from ..projections import keep_largest
 
 
 class ThresholdRule(ABC):
-    """Which correlations stand out of the noise? They come divided by the noise level, so noise is standard normal."""
+    """Which correlations stand out of the noise? Their magnitudes come divided by the noise level."""
 
     @abstractmethod
-    def select(self, scores: Array) -> Array:
+    def select(self, scores: Array, is_complex: bool = False) -> Array:
         """True where an entry of ``scores`` (batch, n), all at least 0, is to be taken."""
 
 
@@ -32,10 +34,8 @@ class FalseAlarm(ThresholdRule):
     def __post_init__(self) -> None:
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
-    def select(self, scores: Array) -> Array:
-        from scipy.special import ndtri
-
-        return scores > float(-ndtri(self.rate / 2))
+    def select(self, scores: Array, is_complex: bool = False) -> Array:
+        return scores > float(_quantile(np.asarray(self.rate), is_complex))
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,22 @@ class FalseDiscovery(ThresholdRule):
     def __post_init__(self) -> None:
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
-    def select(self, scores: Array) -> Array:
-        import numpy as np
-        from scipy.special import ndtri
-
+    def select(self, scores: Array, is_complex: bool = False) -> Array:
         xp, n = namespace(scores), scores.shape[-1]
         # The i-th largest may be taken if it exceeds the quantile of i false ones among n, times the rate.
-        quantiles = -ndtri(self.rate * np.arange(1, n + 1) / (2 * n))
+        quantiles = _quantile(self.rate * np.arange(1, n + 1) / n, is_complex)
         limits = xp.astype(from_numpy(quantiles, scores), scores.dtype)
         ranked = xp.sort(scores, axis=-1, descending=True)
         passing = xp.where(ranked >= limits, ranked, xp.full_like(ranked, float("inf")))
         # Everything down to the smallest entry that passes.
         return scores >= xp.min(passing, axis=-1, keepdims=True)
+
+
+def _quantile(rate: Any, is_complex: bool) -> Any:
+    """What the magnitude of standard normal noise exceeds with probability ``rate``, real or circular complex."""
+    from scipy.special import ndtri
+
+    return np.sqrt(-np.log(rate)) if is_complex else -ndtri(rate / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +79,12 @@ class StagewiseState(State):
 class StagewiseOMP:
     """Each stage takes all columns whose correlation with the residual stands out, and fits by least squares.
 
-        c <- Phi^H r,   noise level ||r|| / sqrt(m)
+        c <- Phi^H r, columns at norm 1,   noise level ||r|| / sqrt(m)
         T <- T and the entries of c that ``threshold`` takes
         x <- the least-squares fit on T,   r <- y - Phi x
 
     A row settles when no column is taken, or before T would have as many columns as Phi has rows. The *gap* is ||r||.
-    The noise level is meant for columns of norm 1.
+    Correlations are measured against columns at norm 1; where Phi is not dense, all are taken to have the same norm.
 
     Parameters
     ----------
@@ -100,6 +104,8 @@ class StagewiseOMP:
     stages: int = 10
 
     def __post_init__(self) -> None:
+        if not isinstance(self.threshold, ThresholdRule):
+            raise reject("threshold", repr(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:
@@ -117,7 +123,8 @@ class StagewiseOMP:
         m, n = problem.operator.shape
         level = norm(state.residual)[:, None] / m**0.5
         safe = xp.where(level > 0, level, xp.ones_like(level))
-        taken = self.threshold.select(xp.abs(problem.operator.adjoint(state.residual)) / safe) & (level > 0)
+        scores = xp.abs(problem.operator.adjoint(state.residual)) / (safe * _column_norms(problem))
+        taken = self.threshold.select(scores, is_complex(state.x)) & (level > 0)
         support = state.support | taken
         size = xp.count_nonzero(support, axis=-1)
         stuck = (size == xp.count_nonzero(state.support, axis=-1)) | (size >= (m if m < n else n + 1))
@@ -138,3 +145,17 @@ class StagewiseOMP:
     def estimate(self, problem: Problem, state: StagewiseState) -> Array:
         """P_A(x)."""
         return keep_largest(state.x, problem.sparsity)
+
+
+def _column_norms(problem: Problem) -> Any:
+    """Norms of Phi's columns, 1 where zero; their root mean square, estimated, where Phi is not dense."""
+    operator, xp = problem.operator, namespace(problem.y)
+    if operator.is_dense:
+        squares = xp.real(operator.gram_matrix) if is_complex(operator.gram_matrix) else operator.gram_matrix
+        lengths = xp.sqrt(xp.linalg.diagonal(squares))
+        return xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+    m, n = operator.shape
+    probe = from_numpy(np.random.default_rng(0).standard_normal((8, m)), problem.y)
+    probe = xp.astype(probe, problem.y.dtype)
+    energy = float(xp.sum(squared_norm(operator.adjoint(probe)))) / float(xp.sum(squared_norm(probe)))
+    return (energy * m / n) ** 0.5 or 1.0

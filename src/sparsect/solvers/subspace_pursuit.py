@@ -49,7 +49,9 @@ class SubspacePursuit:
     def step(self, problem: Problem, state: SubspacePursuitState) -> SubspacePursuitState:
         """Widen the support, fit, prune, fit again; keep the old where that does not help."""
         xp, s = namespace(state.x), problem.sparsity
-        added = keep_largest(problem.operator.adjoint(state.residual), s) != 0
+        # No more columns than the data can tell apart, where 2s would be too many.
+        more = max(1, min(s, problem.operator.shape[0] - 1 - s))
+        added = keep_largest(problem.operator.adjoint(state.residual), more if s else 0) != 0
         wide = on_support(problem.operator, problem.y, (state.x != 0) | added)
         x, residual = _fit(problem, keep_largest(wide, s) != 0)
         gap = norm(residual)

@@ -61,6 +61,7 @@ class VectorAMP:
 
     name: ClassVar[str] = "vamp"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SPECTRUM})
+    uses_noise_norm: ClassVar[bool] = True
 
     density: float | None = None
     variance: float | None = None
@@ -88,7 +89,7 @@ class VectorAMP:
             noise = one * self.noise_variance if self.noise_variance is not None else power / (101 * m)
         floor = 1e-12 * power / m + 1e-300
         noise = xp.where(noise > floor, noise, floor)
-        spectral = float(xp.sum(_squares(space, target)))
+        spectral = float(xp.sum(_squares(space, target))) or 1.0
         signal = power - m * noise
         signal = xp.where(signal > 0.01 * power, signal, 0.01 * power)
         variance = one * self.variance if self.variance is not None else signal / (density * spectral)
