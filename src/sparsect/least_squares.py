@@ -32,7 +32,7 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
 
 
 def refit(problem: Problem, x: Array) -> Array:
-    """``x`` with its nonzeros replaced by the least-squares fit on them, corrected once for rounding if Phi is dense."""
+    """``x`` with its nonzeros replaced by the least-squares fit on them, corrected for rounding if Phi is dense."""
     support = x != 0
     fitted = on_support(problem.operator, problem.y, support)
     if not problem.operator.is_dense:
