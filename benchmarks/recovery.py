@@ -1,7 +1,7 @@
 """The core's numbers: recovery on the paper's random problems, speed of one iteration, a matrix-free giant.
 
 Run ``python benchmarks/recovery.py`` (``make bench``); the table is printed and written to results/recovery.md.
-Takes about five minutes on two cores. Nothing else should run beside it.
+Takes about three minutes on two cores. Nothing else should run beside it.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def main():
         )
         report.section(
             "Time of one iteration",
-            "400x1000, s = 150, affine. A step does four products with the 399-dimensional row space (two at "
-            "beta = 1), stacked in pairs; their time at the rate of a plain NumPy product of that shape, measured in "
-            "the same run, is the floor.",
+            "400x1000, s = 150, affine. The floor is the time of the four dense products with the 399-dimensional row "
+            "space that a step stands for (two at beta = 1), stacked in pairs, at the rate of a plain NumPy product of "
+            "that shape measured in the same run. Single rows do half of them sparsely.",
             speed_table(),
         )
         report.section(

@@ -1,6 +1,6 @@
 """Every solver on the paper's random problems, on equal terms; and batched OMP beside SPAMS.
 
-Run ``python benchmarks/solvers.py``; tables are printed and written to results/solvers.md. Takes about fifteen minutes
+Run ``python benchmarks/solvers.py``; tables are printed and written to results/solvers.md. Takes about six minutes
 on two cores, most of them IRLS. Nothing else should run beside it.
 """
 
