@@ -8,7 +8,7 @@ from .rows import compiled
 
 
 @compiled
-def gathered_product(first, last, x, matrix, out):  # type: ignore
+def gathered_product(first, last, x, matrix, out):
     """out = x @ matrix in rows ``first`` to ``last``, four rows of the matrix at a time."""
     n, m = matrix.shape
     places = np.empty(n, np.int64)

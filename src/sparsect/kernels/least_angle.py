@@ -14,7 +14,7 @@ from .rows import compiled
 
 
 @compiled
-def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, status, skip, energy, goal, taken):  # type: ignore
+def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, status, skip, energy, goal, taken):
     """Take up to ``steps`` steps of the lasso path in rows ``first`` to ``last``.
 
     Parameters
@@ -80,7 +80,7 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
 
 
 @compiled
-def _join_largest(gram, correlation, factor, active, state, k, capacity, dependent, floor):  # type: ignore
+def _join_largest(gram, correlation, factor, active, state, k, capacity, dependent, floor):
     """Add the free column with the largest correlation to the factor; false if there is none."""
     n = gram.shape[0]
     while k < capacity:
@@ -110,7 +110,7 @@ def _join_largest(gram, correlation, factor, active, state, k, capacity, depende
 
 
 @compiled
-def _direction(factor, active, correlation, k, h):  # type: ignore
+def _direction(factor, active, correlation, k, h):
     """h = G[I, I]^-1 sign(c_I), and the inner product of the two."""
     for r in range(k):
         start = r * (r + 1) // 2
@@ -131,7 +131,7 @@ def _direction(factor, active, correlation, k, h):  # type: ignore
 
 
 @compiled
-def _until_next(correlation, g, state, n, level, skipped, dependent):  # type: ignore
+def _until_next(correlation, g, state, n, level, skipped, dependent):
     """How far until a free column's correlation equals the active ones', at most ``level`` (the least-squares fit)."""
     length = level
     for j in range(n):
@@ -149,7 +149,7 @@ def _until_next(correlation, g, state, n, level, skipped, dependent):  # type: i
 
 
 @compiled
-def _remove(factor, active, position, k):  # type: ignore
+def _remove(factor, active, position, k):
     """Take the column at ``position`` out of the factor: drop its row, then rotate the rest back to a triangle."""
     for r in range(position, k - 1):
         active[r] = active[r + 1]

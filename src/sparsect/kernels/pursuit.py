@@ -19,7 +19,7 @@ from .rows import compiled
 
 
 @compiled
-def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count, energy, goal, quiet):  # type: ignore
+def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count, energy, goal, quiet):
     """Take columns in rows ``first`` to ``last`` until ``limit`` are taken, none is left, or the residual is small.
 
     Parameters
@@ -80,7 +80,7 @@ def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count
 
 
 @compiled
-def _last_column_of_inverse(factor, k, w):  # type: ignore
+def _last_column_of_inverse(factor, k, w):
     """w = L^-H e_k for the packed (k + 1) x (k + 1) factor."""
     w[:k] = 0
     w[k] = 1
@@ -93,7 +93,7 @@ def _last_column_of_inverse(factor, k, w):  # type: ignore
 
 
 @compiled
-def _combine_rows(gram, taken, w, size, v):  # type: ignore
+def _combine_rows(gram, taken, w, size, v):
     """v = sum of conj(w_r) gram[taken_r], four rows at a time so that v is read and written less often."""
     n = gram.shape[0]
     v[:] = 0
@@ -112,7 +112,7 @@ def _combine_rows(gram, taken, w, size, v):  # type: ignore
 
 
 @compiled
-def coefficients(first, last, L, order, a, count, x):  # type: ignore
+def coefficients(first, last, L, order, a, count, x):
     """x = the least-squares coefficients L^-H a of every row, at the columns taken."""
     for row in range(first, last):
         factor, k = L[row], count[row]

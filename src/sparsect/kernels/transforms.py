@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ..arrays import Array, is_complex, is_numpy, namespace
 
@@ -49,7 +50,7 @@ def _last(ndim: int) -> tuple[int, ...]:
     return tuple(range(-ndim, 0))
 
 
-def _along_axes(transform, x: Array, ndim: int) -> Array:  # type: ignore[no-untyped-def]
+def _along_axes(transform: Callable[[Array], Array], x: Array, ndim: int) -> Array:
     """Apply a last-axis transform of real rows along each of the last ``ndim`` axes, real or complex."""
     xp = namespace(x)
     if is_complex(x):
