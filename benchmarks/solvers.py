@@ -128,9 +128,9 @@ def main():
             "Quality",
             f"400x1000, y at 20 dB, {BATCH} problems for each s, seeds of their own. SNR of x in dB, plain / refitted "
             "by least squares on the support. Parameters of difference-map, admm and irls are the shipped ones, tuned "
-            "on other problems (sparsect.tuning); those of admm with p = 0 were picked by hand from a scan at s = 150 on "
-            "other problems (mu 0.1 to 2, lam / mu 0.05 to 0.17). Noise levels are not told. References: measured before "
-            "on other "
+            "on other problems (sparsect.tuning); those of admm with p = 0 were picked by hand from a scan at s = 150 "
+            "on other problems (mu 0.1 to 2, lam / mu 0.05 to 0.17). Noise levels are not told. References: measured "
+            "before on other "
             "problems; sets of ten problems differ by about 0.5 dB, more near the edge of what a method can do.",
             quality_table(problems),
         )
