@@ -5,7 +5,7 @@ import pytest
 
 import sparsect
 from sparsect import InputError
-from sparsect.dictionary import ArraySource, PatchSource, Statistics, learn
+from sparsect.dictionary import ArraySource, Dictionary, PatchSource, Statistics, learn, load_dictionary
 from sparsect.dictionary.learning import gather, optimal_directions
 
 
@@ -39,7 +39,7 @@ class TestSources:
         np.testing.assert_allclose(together, signals - signals.mean(axis=1, keepdims=True))
 
     def test_errors(self):
-        with pytest.raises(InputError, match=r"images\[1\]: got \(3, 9\) pixels, accepted is at least 4"):
+        with pytest.raises(InputError, match=r"images\[1\]: got 3x9 pixels, accepted is at least 4"):
             PatchSource([np.zeros((5, 5)), np.zeros((3, 9))], 4, 10)
         with pytest.raises(InputError, match="images: got none"):
             PatchSource([], 4, 10)
@@ -103,10 +103,72 @@ class TestLearn:
         seen = []
         first, second = (learn(source, 40, rng=4, progress=seen.append, **options) for _ in range(2))
         np.testing.assert_array_equal(first.Phi, second.Phi)
-        assert first.rounds == seen[:6]
+        assert [(step.round, step.batch) for step in seen[:6]] == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 4), (2, 1)]
+        assert seen[4].dictionary.rounds == first.rounds[:1]
         assert first.rounds[-1]["error"] < first.rounds[0]["error"]
         assert 0 < first.rounds[-1]["validation_error"] < 1
+
+    def test_goes_on_where_it_stopped(self, rng, tmp_path):
+        source, path = ArraySource(rng.standard_normal((300, 9)), batch_size=100), tmp_path / "mine.npz"
+        unbroken = learn(source, 12, rounds=5)
+
+        def stop(progress):
+            if progress.round == 3:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            learn(source, 12, rounds=5, checkpoint=path, progress=stop)
+        assert len(load_dictionary(path).rounds) == 2
+        resumed = learn(source, 12, rounds=5, checkpoint=path)
+        np.testing.assert_array_equal(resumed.Phi, unbroken.Phi)
+        np.testing.assert_array_equal(load_dictionary(path).Phi, unbroken.Phi)
+        assert resumed.rounds == load_dictionary(path).rounds == unbroken.rounds
+        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of code_iter, seed"):
+            learn(source, 12, rounds=5, checkpoint=path, rng=1, code_iter=5)
+        with pytest.raises(InputError, match="other values of n_atoms or patch"):
+            learn(source, 13, rounds=5, checkpoint=path)
+        other = ArraySource(rng.standard_normal((300, 9)), batch_size=100)
+        with pytest.raises(InputError, match="other values of digest"):
+            learn(other, 12, rounds=5, checkpoint=path)
 
     def test_constant_signals_are_refused(self):
         with pytest.raises(InputError, match="source: got signals that are all constant"):
             learn(ArraySource(np.ones((10, 4))), 3)
+
+
+class TestStore:
+    def test_comes_back_as_it_was(self, rng, tmp_path):
+        dictionary = Dictionary(rng.standard_normal((9, 12)), [{"error": 0.5}], {"seed": 3})
+        dictionary.save(tmp_path / "mine.npz")
+        back = load_dictionary(tmp_path / "mine.npz")
+        np.testing.assert_array_equal(back.Phi, dictionary.Phi)
+        assert (back.rounds, back.provenance, back.patch) == (dictionary.rounds, dictionary.provenance, 3)
+
+    def test_a_plain_matrix_will_do(self, rng, tmp_path):
+        Phi = rng.standard_normal((6, 8))
+        np.save(tmp_path / "Phi.npy", Phi)
+        dictionary = load_dictionary(tmp_path / "Phi.npy")
+        np.testing.assert_array_equal(dictionary.Phi, Phi)
+        with pytest.raises(InputError, match="dictionary: got atoms of 6 numbers, accepted are square patches"):
+            dictionary.patch  # noqa: B018
+
+    @pytest.mark.parametrize(
+        ("arrays", "message"),
+        [
+            ({"x": np.ones(3)}, "Phi missing"),
+            ({"Phi": np.ones(3)}, r"got Phi of shape \(3,\)"),
+            ({"Phi": np.array([["a"]])}, "accepted is a real matrix"),
+            ({"Phi": np.zeros((4, 2))}, "columns that are zero"),
+            ({"Phi": np.full((4, 2), np.nan)}, "not finite"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array("{")}, "damaged"),
+        ],
+    )
+    def test_other_files_are_refused(self, arrays, message, tmp_path):
+        np.savez(tmp_path / "file.npz", **arrays)
+        with pytest.raises(InputError, match=f"file.npz: .*{message}"):
+            load_dictionary(tmp_path / "file.npz")
+
+    def test_a_broken_file_is_refused(self, tmp_path):
+        (tmp_path / "file.npz").write_bytes(b"PK\x03\x04 and then nothing")
+        with pytest.raises(InputError, match=r"file.npz: damaged"):
+            load_dictionary(tmp_path / "file.npz")

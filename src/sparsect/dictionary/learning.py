@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
+from .. import files
 from ..algorithm import Solver
-from ..arrays import Array, generator, namespace, norm, squared_norm, to_numpy
-from ..checks import reject, whole_number
-from ..operators import Operator, as_operator
+from ..arrays import Array, from_numpy, namespace, norm, squared_norm, to_numpy
+from ..checks import InputError, reject, whole_number
+from ..operators import Operator
 from ..problems import Problem
 from ..solve import solve
 from ..solvers import ADMM
 from .sources import Source
+from .store import Dictionary, load_dictionary
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
@@ -55,14 +59,6 @@ class Statistics:
         return float(namespace(self.usage).sum(self.usage)) / self.count
 
 
-@dataclass(frozen=True)
-class LearnedDictionary:
-    """Phi (m, n) with columns of norm 1, and the numbers of each round: nonzeros and relative error."""
-
-    Phi: Array
-    rounds: list[dict[str, float]]
-
-
 def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
     """Code one batch and sum up what the update needs of it, in double precision."""
     codes = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=()).x
@@ -99,10 +95,11 @@ def learn(
     sparsity: int | None = None,
     code_iter: int = 20,
     rounds: int = 45,
-    rng: Any = 0,
+    rng: int = 0,
     validation: Source | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
-) -> LearnedDictionary:
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Dictionary:
     """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
 
     Each round codes all signals with the current Phi, then replaces Phi by the least-squares optimum for those codes
@@ -113,41 +110,102 @@ def learn(
     ----------
     source, validation : training signals, and others on which the error is reported after each round
     n_atoms : columns of Phi
-    coder : any solver; default ADMM with p-shrinkage, p = 1/2
+    coder : any solver; default ADMM with p-shrinkage, p = 1/2, with weights that suit patches of images
     sparsity : nonzeros allowed in a code; default no limit, the coder decides
     code_iter : iterations of the coder for each signal
     rounds : how often to repeat
     rng : seed for the start and for replacements
-    progress : called after each round with its numbers
+    checkpoint : an ``.npz`` file that the dictionary is written to after every round. If it exists, learning goes on
+        from it and ends as if it had never stopped; more ``rounds`` go further.
+    progress : called after each batch
     """
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
+    seed = whole_number("rng", rng, 0)
     limit = n_atoms if sparsity is None else whole_number("sparsity", sparsity, 1, n_atoms)
-    coder = coder or ADMM()
-    generate = generator(rng)
-    Phi = _signals(source, n_atoms, generate).T
-    Phi = Phi / norm(Phi.T)
-    history = []
-    for number in range(1, rounds + 1):
-        operator = as_operator(Phi)
-        total = None
-        for index in range(source.batches):
-            part = gather(operator, source.batch(index), coder, limit, code_iter)
-            total = part if total is None else total + part
-        assert total is not None
-        numbers = {"round": number, "error": total.relative_error, "nonzeros": total.mean_nonzeros}
+    coder = coder or ADMM(mu=2.0, lam=0.02)
+    provenance = source.provenance | {
+        "coder": repr(coder),
+        "sparsity": sparsity,
+        "code_iter": whole_number("code_iter", code_iter, 1),
+        "seed": seed,
+        "validation": None if validation is None else validation.provenance,
+    }
+    first = _signals(source, n_atoms, seed, 0)
+    dictionary = Dictionary((first / norm(first)[:, None]).T, [], provenance)
+    if checkpoint is not None:
+        dictionary = _resumed(checkpoint, dictionary)
+    while len(dictionary.rounds) < rounds:
+        number, operator, Phi = len(dictionary.rounds) + 1, dictionary.operator, dictionary.Phi
+
+        def seen(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
+            if progress is not None:
+                progress(Progress(number, rounds, batch, source.batches, before))
+
+        total = _gather_all(operator, source, coder, limit, code_iter, seen)
+        numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
         if validation is not None:
-            held_out = gather(operator, validation.batch(0), coder, limit, code_iter)
+            held_out = _gather_all(operator, validation, coder, limit, code_iter)
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
-        history.append(numbers)
+        updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
+        dictionary = Dictionary(
+            namespace(updated).astype(updated, Phi.dtype), [*dictionary.rounds, numbers], provenance
+        )
+        if checkpoint is not None:
+            dictionary.save(checkpoint)
         if progress is not None:
-            progress(numbers)
-        updated = optimal_directions(total, _signals(source, n_atoms, generate))
-        Phi = namespace(updated).astype(updated, Phi.dtype)
-    return LearnedDictionary(Phi, history)
+            progress(Progress(number, rounds, source.batches, source.batches, dictionary))
+    return dictionary
 
 
-def _signals(source: Source, count: int, generate: np.random.Generator) -> Array:
-    """``count`` signals that are not constant, from a batch drawn at random."""
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands: the round and the batch within it, and the dictionary of the last whole round."""
+
+    round: int
+    rounds: int
+    batch: int
+    batches: int
+    dictionary: Dictionary
+
+
+def _gather_all(
+    operator: Operator,
+    source: Source,
+    coder: Solver,
+    limit: int,
+    code_iter: int,
+    seen: Callable[[int], None] = lambda batches: None,
+) -> Statistics:
+    """Statistics of all batches of a source; ``seen`` is told after each how many are done."""
+    total = gather(operator, source.batch(0), coder, limit, code_iter)
+    seen(1)
+    for index in range(1, source.batches):
+        total += gather(operator, source.batch(index), coder, limit, code_iter)
+        seen(index + 1)
+    return total
+
+
+def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionary:
+    """The dictionary that was saved, on the device of ``start``; ``start`` itself where none was saved yet."""
+    if not Path(checkpoint).exists():
+        files.check_writable(checkpoint)
+        return start
+    saved = load_dictionary(checkpoint)
+    asked = json.loads(json.dumps(start.provenance))
+    other = [name for name in asked if saved.provenance.get(name) != asked[name]]
+    if saved.Phi.shape != start.Phi.shape:
+        other.insert(0, "n_atoms or patch")
+    if other:
+        raise InputError(
+            f"{os.fspath(checkpoint)}: was learned with other values of {', '.join(other)}; "
+            "give the same ones to go on, or another file to start anew"
+        )
+    return Dictionary(from_numpy(saved.Phi, start.Phi), saved.rounds, start.provenance)
+
+
+def _signals(source: Source, count: int, seed: int, number: int) -> Array:
+    """``count`` signals that are not constant, from a batch drawn at random for the given round."""
+    generate = np.random.default_rng([seed, number])
     rows = source.batch(int(generate.integers(source.batches)))
     lengths = to_numpy(norm(rows))
     usable = np.flatnonzero(lengths > 0.1 * lengths.mean())

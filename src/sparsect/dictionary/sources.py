@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array, floating, from_numpy, namespace
+from ..arrays import Array, floating, from_numpy, namespace, to_numpy
 from ..checks import reject, whole_number
+
+# Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
+IMAGES_A_BATCH = 16
 
 
 class Source(Protocol):
@@ -19,6 +23,10 @@ class Source(Protocol):
 
     def batch(self, index: int) -> Array:
         """(rows, m), signals of mean zero."""
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What the signals are, in plain values; equal for equal signals."""
 
 
 class ArraySource:
@@ -38,13 +46,22 @@ class ArraySource:
         rows = self._signals[start : min(start + self._batch_size, self.size), :]
         return centred(rows)
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The number of signals and a digest of them."""
+        return {"signals": self.size, "batch_size": self._batch_size, "digest": digest([to_numpy(self._signals)])}
+
 
 class PatchSource:
     """Patches at random places of grey images, drawn anew for every batch from a seed of its own.
 
+    Every batch is drawn from a few images only, so that images which are decoded when asked for
+    (:class:`sparsect.images.Folder`) need not all be in memory.
+
     Parameters
     ----------
-    images : two-dimensional arrays with values from 0 to 1, on any device of one array library
+    images : two-dimensional arrays with values from 0 to 1, on any device of one array library; or a sequence with
+        ``shapes`` and ``digest`` that gives such an array when asked for one
     patch : side of a patch in pixels
     size : number of patches altogether
     rng : seed, a non-negative integer
@@ -52,43 +69,67 @@ class PatchSource:
     """
 
     def __init__(self, images: Sequence[Any], patch: int, size: int, rng: int = 0, batch_size: int = 10_000) -> None:
-        if not images:
+        if not len(images):
             raise reject("images", "none", "at least one image")
         self._patch = whole_number("patch", patch, 1)
         self._seed = whole_number("rng", rng, 0)
         self.size = whole_number("size", size, 1)
         self._batch_size = min(whole_number("batch_size", batch_size, 1), self.size)
         self.batches = -(-self.size // self._batch_size)
-        arrays = [floating(f"images[{index}]", image, dimensions=(2,)) for index, image in enumerate(images)]
-        for index, image in enumerate(arrays):
-            if min(image.shape) < patch:
-                raise reject(f"images[{index}]", f"{tuple(image.shape)} pixels", f"at least {patch} in both directions")
-        xp = namespace(*arrays)
-        self._pixels = xp.concat([xp.reshape(image, (image.shape[0] * image.shape[1],)) for image in arrays])
-        shapes = np.array([image.shape for image in arrays])
-        self._widths = shapes[:, 1]
-        self._starts = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))[:-1]])
+        if not hasattr(images, "shapes"):
+            images = [floating(f"images[{index}]", image, dimensions=(2,)) for index, image in enumerate(images)]
+        self._images = images
+        shapes = np.array(getattr(images, "shapes", None) or [image.shape for image in images])
+        for index, shape in enumerate(shapes):
+            if min(shape) < patch:
+                accepted = f"at least {patch} in both directions"
+                raise reject(f"images[{index}]", f"{shape[0]}x{shape[1]} pixels", accepted)
         self._places = (shapes - patch + 1).prod(axis=1)
-        self._across = shapes[:, 1] - patch + 1
 
     def batch(self, index: int) -> Array:
         """Patches drawn with a generator seeded by the source's seed and the number of the batch."""
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
-        edges = np.cumsum(self._places)
-        place = generate.integers(edges[-1], size=rows)
-        image = np.searchsorted(edges, place, side="right")
-        within = place - (edges - self._places)[image]
-        row, column = within // self._across[image], within % self._across[image]
-        corner = self._starts[image] + row * self._widths[image] + column
-        xp, side = namespace(self._pixels), self._patch
-        corner, width = (from_numpy(values, self._pixels) for values in (corner, self._widths[image]))
-        steps = from_numpy(np.arange(side), self._pixels)
+        chosen = generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum())
+        images = {number: self._images[number] for number in sorted({int(number) for number in chosen})}
+        first = next(iter(images.values()))
+        xp, side = namespace(first), self._patch
+        pixels = xp.concat([xp.reshape(image, (image.shape[0] * image.shape[1],)) for image in images.values()])
+        shapes = np.array([image.shape for image in images.values()])
+        starts = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))[:-1]])
+        # Every patch: an image, a place in it, and from them the index of its first pixel among all pixels.
+        image = np.searchsorted(list(images), generate.choice(chosen, rows))
+        across = shapes[image, 1] - side + 1
+        place = generate.integers((shapes[image, 0] - side + 1) * across)
+        corner = starts[image] + place // across * shapes[image, 1] + place % across
+        corner, width, steps = (from_numpy(part, first) for part in (corner, shapes[image, 1], np.arange(side)))
         places = corner[:, None, None] + steps[None, :, None] * width[:, None, None] + steps[None, None, :]
-        pixels = xp.take(self._pixels, xp.reshape(places, (rows * side * side,)), axis=0)
-        return centred(xp.reshape(pixels, (rows, side * side)))
+        patches = xp.take(pixels, xp.reshape(places, (rows * side * side,)), axis=0)
+        return centred(xp.reshape(patches, (rows, side * side)))
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Numbers of images and patches, how they were drawn, and a digest of the images."""
+        images = self._images
+        return {
+            "images": len(images),
+            "patches": self.size,
+            "patch": self._patch,
+            "patches_seed": self._seed,
+            "batch_size": self._batch_size,
+            "digest": getattr(images, "digest", None) or digest(to_numpy(image) for image in images),
+        }
 
 
 def centred(rows: Array) -> Array:
     """Every row less its mean."""
     return rows - namespace(rows).mean(rows, axis=-1, keepdims=True)
+
+
+def digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
+    """A short name for the contents of some arrays, the same in every process."""
+    hashed = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        hashed.update(repr((array.shape, array.dtype.str)).encode())
+        hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()
