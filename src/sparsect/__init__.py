@@ -1,7 +1,11 @@
 """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
+from typing import Any
+
+from . import images
 from .algorithm import Need, Solver, State
 from .checks import ConvergenceWarning, InputError
+from .dictionary import Dictionary, load_dictionary
 from .metrics import mse, snr_db, support_recovery
 from .operators import (
     DenseOperator,
@@ -47,6 +51,8 @@ __all__ = [
     "ConvergenceWarning",
     "DataSet",
     "DenseOperator",
+    "Dictionary",
+    "DictionaryLearner",
     "DifferenceMap",
     "FalseAlarm",
     "FalseDiscovery",
@@ -63,6 +69,7 @@ __all__ = [
     "Result",
     "Snapshot",
     "Solver",
+    "SparseCoder",
     "SparseOperator",
     "StagewiseOMP",
     "State",
@@ -71,6 +78,8 @@ __all__ = [
     "SubspacePursuit",
     "VectorAMP",
     "as_operator",
+    "images",
+    "load_dictionary",
     "load_result",
     "mse",
     "project_data",
@@ -81,3 +90,12 @@ __all__ = [
     "solve",
     "support_recovery",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators, loaded on first use: scikit-learn takes longer to import than everything else together."""
+    if name in ("DictionaryLearner", "SparseCoder"):
+        from . import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

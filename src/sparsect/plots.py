@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,32 @@ def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
     values = ", ".join(f"{name} = {value:g}" for name, value in tuned.values.items())
     figure.suptitle(f"{tuned.method}: {values}", fontsize=11)
     _write(figure, path)
+
+
+def atoms(Phi: Any, path: str | os.PathLike[str]) -> None:
+    """Draw the atoms of a dictionary of square patches, those of lowest frequency first."""
+    check_format(path)
+    tiles = atom_tiles(to_numpy(Phi))
+    axes = _figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
+    axes.imshow(tiles, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    _write(axes.figure, path)
+
+
+def atom_tiles(Phi: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """All atoms side by side with values from -1 to 1, sorted by mean frequency, a dark line between them."""
+    side, count = math.isqrt(Phi.shape[0]), Phi.shape[1]
+    patches = Phi.T.reshape(count, side, side)
+    power = np.abs(np.fft.fft2(patches)) ** 2
+    frequency = np.abs(np.fft.fftfreq(side))
+    radius = np.hypot(frequency[:, None], frequency[None, :])
+    order = np.argsort((power * radius).sum(axis=(1, 2)) / power.sum(axis=(1, 2)))
+    across = math.ceil(math.sqrt(1.6 * count))
+    tiles = np.full((math.ceil(count / across) * (side + 1) + 1, across * (side + 1) + 1), -1.0)
+    for place, atom in enumerate(order):
+        top, left = (1 + (side + 1) * part for part in divmod(place, across))
+        tiles[top : top + side, left : left + side] = patches[atom] / np.abs(patches[atom]).max()
+    return tiles
 
 
 def _figure(size: tuple[float, float]) -> Any:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import resources
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,16 @@ from .solve import solve
 from .solvers import METHODS
 
 Values = dict[str, float]
+
+
+class Problems(Protocol):
+    """What to tune on: a frozen dataclass of plain values that draws its problems, in any process the same."""
+
+    def draw(self) -> list[Problem]:
+        """Problems; where x is known its error counts, elsewhere that of Phi x."""
+
+    def __hash__(self) -> int:
+        """Equal sets are drawn once in a process."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ class Tuned:
 
 def tune(
     method: str,
-    training: Training | None = None,
+    training: Problems | None = None,
     *,
     max_iter: int = 300,
     workers: int | None = None,
@@ -136,20 +146,22 @@ def tune(
 ) -> Tuned:
     """Find the parameters with the least mean squared error of x, averaged over all training problems.
 
+    Where the true x is not known, as for patches of images, the error of Phi x counts instead.
+
     Parameters
     ----------
     method : one of ``GRIDS``: difference-map (beta), admm (mu, lam) or irls (alpha, beta)
-    training : the problems; default 400x1000, 20 dB, sparsities 50 to 200
+    training : the problems: anything that draws some; default :class:`Training`, 400x1000, 20 dB, s = 50 to 200
     max_iter : iterations for each problem
     workers : processes, each with one thread for products; default one for each core
     rows : a file that every result is added to as it comes; if it exists, what it holds is not computed again
     progress : called with points done, points known so far and the least error
     """
     grid = GRIDS[choice("method", method, GRIDS)]
-    training = training or Training()
+    training = Training() if training is None else training
     max_iter = whole_number("max_iter", max_iter, 1)
     workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
-    log = _Rows(rows, {"method": method, "training": asdict(training), "max_iter": max_iter})
+    log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
     with _pool(workers) as pool:
@@ -181,18 +193,30 @@ def tune(
             if not np.isfinite(best["error"]):
                 raise InputError(f"training: {method} ran away at every point of the grid")
             points = grid.fine(best["values"])
-    return Tuned(method, best["values"], best["error"], asdict(training), max_iter, stages)
+    return Tuned(method, best["values"], best["error"], _values(training), max_iter, stages)
+
+
+def _values(training: Any) -> dict[str, Any]:
+    """The fields of a training set, for the record."""
+    return asdict(training)
 
 
 def tuned(method: str, setting: str = "random-measurements") -> Tuned:
     """The values that ship with the package for a setting, with what they were tuned on."""
-    path = resources.files("sparsect") / "data" / f"tuned-{setting}.json"
-    known = json.loads(path.read_text())
+    known = shipped(setting)
     return Tuned(**known[choice("method", method, known)], stages=[])
 
 
-def _error(method: str, values: Values, training: Training, max_iter: int) -> float:
-    """Mean squared error of x with the given values; infinite where an iteration ran away."""
+@lru_cache
+def shipped(setting: str) -> dict[str, dict[str, Any]]:
+    """All methods that have tuned values for a setting."""
+    path = resources.files("sparsect") / "data" / f"tuned-{setting}.json"
+    known: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return known
+
+
+def _error(method: str, values: Values, training: Problems, max_iter: int) -> float:
+    """Mean squared error with the given values; infinite where an iteration ran away."""
     solver, errors = METHODS[method](**values), []
     for problem in _problems(training):
         with warnings.catch_warnings():
@@ -201,13 +225,14 @@ def _error(method: str, values: Values, training: Training, max_iter: int) -> fl
                 x = solve(problem, solver, max_iter=max_iter, record=()).x
             except ConvergenceWarning:
                 return float("inf")
-        errors.append(to_numpy(mse(problem.x, x)))
+        known = problem.x is not None
+        errors.append(to_numpy(mse(problem.x, x) if known else mse(problem.y, problem.operator.forward(x))))
     mean = float(np.mean(np.concatenate(errors)))
     return mean if np.isfinite(mean) else float("inf")
 
 
 @lru_cache(maxsize=1)
-def _problems(training: Training) -> list[Problem]:
+def _problems(training: Problems) -> list[Problem]:
     """Drawn, and factored, once in every process."""
     return training.draw()
 

@@ -23,6 +23,8 @@ from .store import Dictionary, load_dictionary
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
+# Codes below this fraction of the size of a signal (root mean square norm) are shrunk away by the default coder.
+THRESHOLD = 0.0044
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def learn(
     ----------
     source, validation : training signals, and others on which the error is reported after each round
     n_atoms : columns of Phi
-    coder : any solver; default ADMM with p-shrinkage, p = 1/2, with weights that suit patches of images
+    coder : any solver; default ADMM with p-shrinkage, p = 1/2, its penalty in proportion to the size of the signals
     sparsity : nonzeros allowed in a code; default no limit, the coder decides
     code_iter : iterations of the coder for each signal
     rounds : how often to repeat
@@ -122,7 +124,7 @@ def learn(
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
     limit = n_atoms if sparsity is None else whole_number("sparsity", sparsity, 1, n_atoms)
-    coder = coder or ADMM(mu=2.0, lam=0.02)
+    coder = coder or _default_coder(source)
     provenance = source.provenance | {
         "coder": repr(coder),
         "sparsity": sparsity,
@@ -183,6 +185,14 @@ def _gather_all(
         total += gather(operator, source.batch(index), coder, limit, code_iter)
         seen(index + 1)
     return total
+
+
+def _default_coder(source: Source) -> ADMM:
+    """ADMM with weights that served best on patches of photographs, made to follow the scale of the signals."""
+    signals = source.batch(0)
+    size = float(namespace(signals).sum(squared_norm(signals)) / signals.shape[0]) ** 0.5
+    mu = 2.0
+    return ADMM(mu=mu, lam=float(f"{mu * THRESHOLD * size:.3g}"))
 
 
 def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionary:

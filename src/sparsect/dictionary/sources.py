@@ -22,7 +22,7 @@ class Source(Protocol):
     batches: int
 
     def batch(self, index: int) -> Array:
-        """(rows, m), signals of mean zero."""
+        """(rows, m), one signal a row."""
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -30,7 +30,7 @@ class Source(Protocol):
 
 
 class ArraySource:
-    """Signals that are already there as rows of an array; the mean of each is removed."""
+    """Signals that are already there as rows of an array, taken as they are."""
 
     def __init__(self, signals: Any, batch_size: int = 10_000) -> None:
         self._signals = floating("signals", signals, dimensions=(2,))
@@ -43,8 +43,7 @@ class ArraySource:
     def batch(self, index: int) -> Array:
         """Consecutive rows."""
         start = index * self._batch_size
-        rows = self._signals[start : min(start + self._batch_size, self.size), :]
-        return centred(rows)
+        return self._signals[start : min(start + self._batch_size, self.size), :]
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class ArraySource:
 
 
 class PatchSource:
-    """Patches at random places of grey images, drawn anew for every batch from a seed of its own.
+    """Patches at random places of grey images, each less its mean, drawn anew for every batch from a seed of its own.
 
     Every batch is drawn from a few images only, so that images which are decoded when asked for
     (:class:`sparsect.images.Folder`) need not all be in memory.
@@ -105,7 +104,8 @@ class PatchSource:
         corner, width, steps = (from_numpy(part, first) for part in (corner, shapes[image, 1], np.arange(side)))
         places = corner[:, None, None] + steps[None, :, None] * width[:, None, None] + steps[None, None, :]
         patches = xp.take(pixels, xp.reshape(places, (rows * side * side,)), axis=0)
-        return centred(xp.reshape(patches, (rows, side * side)))
+        patches = xp.reshape(patches, (rows, side * side))
+        return patches - xp.mean(patches, axis=1, keepdims=True)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -119,11 +119,6 @@ class PatchSource:
             "batch_size": self._batch_size,
             "digest": getattr(images, "digest", None) or digest(to_numpy(image) for image in images),
         }
-
-
-def centred(rows: Array) -> Array:
-    """Every row less its mean."""
-    return rows - namespace(rows).mean(rows, axis=-1, keepdims=True)
 
 
 def digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:

@@ -1,12 +1,9 @@
-"""The command line: parse, call, show progress, exit code. 0 is done, 2 is bad input, 130 is Ctrl-C."""
+"""sparsect recover and sparsect tune."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,21 +11,19 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from . import __version__, files, plots, tuning
-from .algorithm import Solver
-from .arrays import to_numpy
-from .checks import InputError, choice, reject
-from .metrics import snr_db
-from .problems import Problem, random_problem
-from .projections import Relaxed
-from .recover import check_noise_norm
-from .result import Result
-from .solve import Snapshot, solve
-from .solvers import METHODS
-from .tuning import Training
+from .. import files, plots, tuning
+from ..arrays import to_numpy
+from ..checks import InputError, choice, reject
+from ..metrics import snr_db
+from ..problems import Problem, random_problem
+from ..recover import check_noise_norm
+from ..result import Result
+from ..solve import Snapshot, solve
+from ..solvers import METHODS
+from ..tuning import Training
+from .common import bar_on_terminal, configured
 
 RECOVER_EXAMPLES = """\b
 Examples:
@@ -46,13 +41,7 @@ Examples:
 """
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="sparsect")
-def cli() -> None:
-    """Sparse recovery as a search for a point in the intersection of two sets."""
-
-
-@cli.command(epilog=RECOVER_EXAMPLES)
+@click.command(epilog=RECOVER_EXAMPLES)
 @click.option("--matrix", metavar="FILE", help=f"Phi (m x n): {files.FORMATS}; FILE:NAME picks one of several arrays.")
 @click.option("--data", metavar="FILE", help="y: m numbers, or one signal a row.")
 @click.option("--truth", metavar="FILE", help="The true x, to measure the error against.")
@@ -88,7 +77,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         raise InputError("--snr, --batch, --seed: got with files, accepted is with --random only")
     else:
         problem = _from_files(matrix, data, options)
-    solver = _solver(options["method"], options["settings"], options["alpha"])
+    solver = configured(options["method"], options["settings"], options["alpha"])
     check_noise_norm(solver, options["noise_norm"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
@@ -101,7 +90,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         _report(problem, result, [name for name in (options["out"], options["plot"]) if name is not None])
 
 
-@cli.command(epilog=TUNE_EXAMPLES)
+@click.command(epilog=TUNE_EXAMPLES)
 @click.argument("method")
 @click.option("--size", metavar="MxN", default="400x1000", show_default=True, help="Size of the training problems.")
 @click.option("--sparsity", "-s", "sparsities", type=int, multiple=True, help="Repeatable.  [default: m/8 to m/2]")
@@ -134,7 +123,7 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
     training = Training(m, n, sparsities, snr, options["problems"], options["seed"])
     training.draw()
     rows = Path(out).with_suffix(".rows.jsonl")
-    bar = _bar(options["quiet"])
+    bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("grid search", total=None)
 
     def show(done: int, total: int, least: float) -> None:
@@ -203,46 +192,12 @@ def _dense(array: Any) -> Any:
     return array.toarray() if hasattr(array, "toarray") else array
 
 
-def _solver(method: str, settings: tuple[str, ...], alpha: float | None) -> Solver:
-    """The named method with its settings."""
-    kind = METHODS[choice("--method", method, METHODS)]
-    numbers = {
-        field.name: field.type for field in dataclasses.fields(kind) if str(field.type).startswith(("float", "int"))
-    }
-    chosen: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or name not in numbers:
-            raise reject(
-                "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
-            )
-        kind_of_number = int if numbers[name] == "int" else float
-        try:
-            chosen[name] = kind_of_number(value)
-        except ValueError:
-            accepted = "a whole number" if kind_of_number is int else "a number"
-            raise reject(f"--set {name}", repr(value), accepted) from None
-    if alpha is not None:
-        if not any(field.name == "data_set" for field in dataclasses.fields(kind)):
-            raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")
-        chosen["data_set"] = Relaxed(alpha)
-    solver: Solver = kind(**chosen)
-    return solver
-
-
-def _bar(quiet: bool) -> Progress:
-    """A progress bar on a terminal, silent elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
-
-
 class _progress:
     """A progress bar as a callback for the loop."""
 
     def __init__(self, total: int, batch: int, quiet: bool) -> None:
         self._batch, self._shown_at = batch, 0.0
-        self._bar = _bar(quiet)
+        self._bar = bar_on_terminal(quiet)
         self._task = self._bar.add_task("iterations", total=total)
 
     def __enter__(self) -> Callable[[Snapshot], bool] | None:
@@ -288,28 +243,3 @@ def _report(problem: Problem, result: Result, written: list[str]) -> None:
     console.print(f"{result.seconds:.2f} s iterating, {result.setup_seconds:.2f} s factoring Phi")
     for name in written:
         console.print(f"written: {name}", soft_wrap=True)
-
-
-def main() -> None:
-    """Entry point: every error of the user's is one line on standard error and exit code 2."""
-    warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
-    try:
-        code = cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except InputError as error:
-        click.echo(f"sparsect: {error}", err=True)
-        code = 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo(
-            "sparsect: stopped; recover with --checkpoint, and tune, go on when called the same way again", err=True
-        )
-        code = 130
-    except MemoryError:
-        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
-        code = 2
-    except OSError as error:
-        click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        code = 1
-    sys.exit(code or 0)

@@ -1,0 +1,47 @@
+"""The command line: parse, call, show progress, exit code. 0 is done, 2 is bad input, 130 is Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import click
+
+from .. import __version__
+from ..checks import InputError
+from .images import denoise, inpaint, learn, reconstruct
+from .recovery import recover, tune
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sparsect")
+def cli() -> None:
+    """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
+
+
+for command in (reconstruct, learn, denoise, inpaint, recover, tune):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: every error of the user's is one line on standard error and exit code 2."""
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except InputError as error:
+        click.echo(f"sparsect: {error}", err=True)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        resumable = "recover with --checkpoint, tune and learn go on when called the same way again"
+        click.echo(f"sparsect: stopped; {resumable}", err=True)
+        code = 130
+    except MemoryError:
+        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
+        code = 2
+    except OSError as error:
+        click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        code = 1
+    sys.exit(code or 0)

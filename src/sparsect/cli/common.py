@@ -1,0 +1,48 @@
+"""What commands share: a method by name with its settings, a progress bar."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..algorithm import Solver
+from ..checks import choice, reject
+from ..projections import Relaxed
+from ..solvers import METHODS
+
+
+def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None = None) -> Solver:
+    """The named method with its settings."""
+    kind = METHODS[choice("--method", method, METHODS)]
+    numbers = {
+        field.name: field.type for field in dataclasses.fields(kind) if str(field.type).startswith(("float", "int"))
+    }
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in numbers:
+            raise reject(
+                "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
+            )
+        kind_of_number = int if numbers[name] == "int" else float
+        try:
+            chosen[name] = kind_of_number(value)
+        except ValueError:
+            accepted = "a whole number" if kind_of_number is int else "a number"
+            raise reject(f"--set {name}", repr(value), accepted) from None
+    if alpha is not None:
+        if not any(field.name == "data_set" for field in dataclasses.fields(kind)):
+            raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")
+        chosen["data_set"] = Relaxed(alpha)
+    solver: Solver = kind(**chosen)
+    return solver
+
+
+def bar_on_terminal(quiet: bool) -> Progress:
+    """A progress bar on a terminal, silent elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)

@@ -1,0 +1,348 @@
+"""sparsect reconstruct, learn, denoise and inpaint."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from .. import files, images, plots
+from ..algorithm import Solver
+from ..checks import InputError, choice, reject
+from ..dictionary import PatchSource, Progress, load_dictionary
+from ..dictionary import learn as learn_dictionary
+from ..images.files import check_format
+from ..images.gallery import page
+from ..images.samples import FILES as SAMPLES
+from ..images.settings import METHOD, tuned_for_images
+from ..solvers import ADMM, METHODS
+from .common import bar_on_terminal
+
+Array = np.ndarray[Any, Any]
+
+RECONSTRUCT_EXAMPLES = """\b
+Examples:
+  sparsect reconstruct                                        # a sample photograph, every method
+  sparsect reconstruct cat.jpg --sparsity 100 --method omp --method difference-map --out out/
+  sparsect reconstruct coffee -s 50 --stride 10               # another sample, overlapping patches
+"""
+LEARN_EXAMPLES = """\b
+Examples:
+  sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
+  sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
+"""
+DENOISE_EXAMPLES = """\b
+Examples:
+  sparsect denoise noisy.png --sigma 25
+  sparsect denoise noisy.png --out clean.png --truth original.png
+"""
+INPAINT_EXAMPLES = """\b
+Examples:
+  sparsect inpaint torn.png --mask mask.png
+  sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
+"""
+
+image_option = {
+    "dictionary": click.option(
+        "--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]"
+    ),
+    "max_iter": click.option("--max-iter", type=int, default=400, show_default=True, help="Iterations for each patch."),
+    "quiet": click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table."),
+}
+
+
+@click.command(epilog=RECONSTRUCT_EXAMPLES)
+@click.argument("image", required=False)
+@click.option("--sparsity", "-s", type=int, default=200, show_default=True, help="Atoms allowed for each patch.")
+@click.option(
+    "--method",
+    "-m",
+    "methods",
+    multiple=True,
+    help=f"Repeatable; 'all', or one of: {', '.join(METHODS)}.  [default: {METHOD}, all for the first sample]",
+)
+@image_option["dictionary"]
+@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
+@click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
+@image_option["max_iter"]
+@click.option("--seconds-per-patch", type=float, help="Time for each patch, on average.  [default: 0.05 with 'all']")
+@click.option("--width", type=int, help="Scale the longer side to so many pixels first.  [default: 320 for samples]")
+@click.option("--grey", is_flag=True, help="Turn colours into grey first; samples always are.")
+@click.option("--out", metavar="FOLDER", help="Where everything is written.  [default: out/reconstruct-IMAGE]")
+@image_option["quiet"]
+def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **options: Any) -> None:
+    """See IMAGE through few atoms a patch: table, pictures, difference images, codes and a page with all of them.
+
+    IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without one, chelsea the cat
+    is reconstructed with every method, grey and 320 pixels wide as the paper's dog.
+    """
+    methods = methods or (("all",) if image is None else (METHOD,))
+    everything = "all" in methods
+    chosen = list(METHODS) if everything else [choice("--method", name, METHODS) for name in dict.fromkeys(methods)]
+    seconds = options["seconds_per_patch"]
+    if seconds is None and everything:
+        seconds = 0.05
+    name, original = _photograph(image or "chelsea", options["width"], options["grey"])
+    dictionary = load_dictionary(options["dictionary"])
+    folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
+    files.check_writable(folder / "index.html")
+    solvers: dict[str, Solver] = {method: tuned_for_images(method) for method in chosen}
+    results: dict[str, images.Reconstruction] = {}
+    failures: dict[str, str] = {}
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("")
+    with bar:
+        for number, (method, solver) in enumerate(solvers.items()):
+            bar.update(task, description=f"{method} ({number + 1} of {len(solvers)})", completed=0, total=None)
+            try:
+                results[method] = images.reconstruct(
+                    original,
+                    sparsity,
+                    solver,
+                    dictionary=dictionary,
+                    stride=options["stride"],
+                    refit=options["refit"],
+                    max_iter=options["max_iter"],
+                    seconds_per_patch=seconds,
+                    progress=lambda done, total: bar.update(task, completed=done, total=total),
+                )
+            except InputError as error:
+                if len(solvers) == 1 or not str(error).startswith("method:"):
+                    raise
+                failures[method] = str(error)
+    ranked = dict(sorted(results.items(), key=lambda item: -item[1].patch_snr_db))
+    images.write_image(folder / "original.png", original)
+    for method, result in ranked.items():
+        images.write_image(folder / f"{method}.png", result.image)
+        images.write_image(folder / f"{method}-difference.png", images.difference(original, result.image))
+        result.codes.save(folder / f"{method}-codes.npz")
+    rows = [
+        [method, f"{r.patch_snr_db:.2f}", f"{r.snr_db:.2f}", f"{1e3 * r.seconds / r.codes.means.size:.2f}"]
+        for method, r in ranked.items()
+    ]
+    head = ["method", "SNR of patches without their means (dB)", "SNR of the image (dB)", "ms a patch"]
+    with files.replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
+        csv.writer(stream).writerows([head, *rows])
+    page(name, original, dictionary, ranked, failures).write(folder / "index.html")
+    if options["quiet"]:
+        return
+    title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms a patch"
+    console = Console()
+    console.print(_table(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
+    for method, reason in failures.items():
+        console.print(f"{method}: {reason}", soft_wrap=True, markup=False)
+    console.print("patch SNR: all patches together, the mean of each removed, as in the paper's table")
+    console.print(
+        f"written: {folder / 'index.html'} (pictures, difference images), and codes beside it", soft_wrap=True
+    )
+    advice = "sparsect reconstruct PHOTO.jpg --sparsity 100" if image is None else "sparsect denoise PHOTO.jpg"
+    console.print(f"Try next: {advice}", soft_wrap=True)
+
+
+@click.command(epilog=LEARN_EXAMPLES)
+@click.argument("folder")
+@click.option("--atoms", type=int, default=1000, show_default=True, help="Atoms to learn.")
+@click.option("--patch", type=int, default=20, show_default=True, help="Side of a patch in pixels.")
+@click.option("--patches", type=int, default=100_000, show_default=True, help="Patches drawn from the photographs.")
+@click.option("--rounds", type=int, default=45, show_default=True, help="How often to code and update.")
+@click.option("--mu", type=float, help="Weight of the coder's constraint.  [default: 2]")
+@click.option("--lam", type=float, help="Weight of the coder's penalty.  [default: follows the size of patches]")
+@click.option("--validation", metavar="FOLDER", help="Other photographs, on which the error is reported too.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
+@click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
+@image_option["quiet"]
+def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None:
+    """Learn a dictionary from the photographs in FOLDER.
+
+    The dictionary is written after every round; stop with Ctrl-C and give the same command again to go on, or with
+    more --rounds to go further.
+    """
+    if Path(out).suffix != ".npz":
+        raise reject("--out", repr(out), "a name that ends in .npz")
+    files.check_writable(out)
+    if options["plot"] is not None:
+        plots.check_format(options["plot"])
+        files.check_writable(options["plot"])
+    if (options["mu"] is None) != (options["lam"] is None):
+        raise InputError("--mu, --lam: got one of them, accepted are both or none")
+    coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
+    photographs = images.Folder(folder, smallest=patch)
+    for reason in photographs.left_out:
+        click.echo(f"sparsect: left out {reason}", err=True)
+    source = PatchSource(photographs, patch, options["patches"], rng=options["seed"])
+    validation = None
+    if options["validation"] is not None:
+        held_out = images.Folder(options["validation"], smallest=patch)
+        validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("coding", total=options["rounds"] * source.batches)
+
+    def show(step: Progress) -> None:
+        rounds = step.dictionary.rounds
+        error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
+        bar.update(
+            task,
+            completed=(step.round - 1) * source.batches + step.batch,
+            description=f"round {step.round} of {step.rounds}{error}",
+        )
+
+    with bar:
+        dictionary = learn_dictionary(
+            source,
+            atoms,
+            coder=coder,
+            rounds=options["rounds"],
+            rng=options["seed"],
+            validation=validation,
+            checkpoint=out,
+            progress=show,
+        )
+    if options["plot"] is not None:
+        plots.atoms(dictionary.Phi, options["plot"])
+    if options["quiet"]:
+        return
+    console = Console()
+    console.print(_rounds(dictionary.rounds))
+    console.print(f"{source.size} patches of {len(photographs)} photographs")
+    for name in filter(None, (out, options["plot"])):
+        console.print(f"written: {name}", soft_wrap=True)
+    console.print(f"Try next: sparsect reconstruct PHOTO.jpg --dictionary {out}", soft_wrap=True)
+
+
+@click.command(epilog=DENOISE_EXAMPLES)
+@click.argument("image")
+@click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
+@click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
+@image_option["dictionary"]
+@click.option("--stride", type=int, default=4, show_default=True, help="Pixels from one patch to the next.")
+@image_option["max_iter"]
+@click.option("--out", metavar="FILE.png", help="The cleaned image.  [default: IMAGE-denoised.png]")
+@click.option("--truth", metavar="FILE", help="The image without noise, to measure against.")
+@image_option["quiet"]
+def denoise(image: str, sigma: float | None, **options: Any) -> None:
+    """Take white noise out of IMAGE: code patches down to the noise, average where they overlap."""
+    noisy, out, truth = _restoration(image, "denoised", options)
+    if sigma is None:
+        sigma = 255 * images.estimate_sigma(noisy)
+        if not options["quiet"]:
+            click.echo(f"noise estimated: sigma {sigma:.1f} of 255")
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("patches")
+    with bar:
+        cleaned = images.denoise(
+            noisy,
+            sigma / 255,
+            _method(options["method"]),
+            dictionary=load_dictionary(options["dictionary"]),
+            stride=options["stride"],
+            max_iter=options["max_iter"],
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    images.write_image(out, cleaned)
+    _tell(noisy, cleaned, truth, out, options["quiet"])
+
+
+@click.command(epilog=INPAINT_EXAMPLES)
+@click.argument("image")
+@click.option(
+    "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
+)
+@click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
+@image_option["dictionary"]
+@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: half a patch]")
+@image_option["max_iter"]
+@click.option("--out", metavar="FILE.png", help="The whole image.  [default: IMAGE-inpainted.png]")
+@click.option("--truth", metavar="FILE", help="The image with nothing missing, to measure against.")
+@image_option["quiet"]
+def inpaint(image: str, mask: str, **options: Any) -> None:
+    """Fill in the pixels of IMAGE that --mask shows white."""
+    torn, out, truth = _restoration(image, "inpainted", options)
+    missing = images.grey(images.read_image(mask)) > 0.5
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("missing pixels")
+    with bar:
+        whole = images.inpaint(
+            torn,
+            missing,
+            _method(options["method"]),
+            dictionary=load_dictionary(options["dictionary"]),
+            stride=options["stride"],
+            max_iter=options["max_iter"],
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    images.write_image(out, whole)
+    _tell(torn, whole, truth, out, options["quiet"])
+
+
+def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
+    """Name and pixels of a file or of a sample; samples are grey and 320 pixels wide unless asked for otherwise."""
+    sampled = image in SAMPLES and not Path(image).exists()
+    photograph = images.sample(image) if sampled else images.read_image(image)
+    if grey or sampled:
+        photograph = images.grey(photograph)
+    if sampled and width is None:
+        width = 320
+    if width is not None:
+        if width < 1:
+            raise reject("--width", width, "a whole number of at least 1")
+        photograph = images.resize(photograph, width)
+    return Path(image).stem, photograph
+
+
+def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Array, str, Array | None]:
+    """The image, where the answer goes, and the truth if there is one; refused before any work is done."""
+    out = options["out"] or f"{Path(image).with_suffix('')}-{suffix}.png"
+    check_format(out)
+    files.check_writable(out)
+    if Path(out).resolve() == Path(image).resolve():
+        raise reject("--out", repr(out), "a file that is not the image itself")
+    given = images.read_image(image)
+    truth = None if options["truth"] is None else images.read_image(options["truth"])
+    if truth is not None and truth.shape != given.shape:
+        raise reject("--truth", f"an image of shape {truth.shape}", f"one like the image, {given.shape}")
+    return given, out, truth
+
+
+def _method(name: str) -> Solver:
+    return tuned_for_images(choice("--method", name, METHODS))
+
+
+def _tell(
+    given: Array,
+    restored: Array,
+    truth: Array | None,
+    out: str,
+    quiet: bool,
+) -> None:
+    if quiet:
+        return
+    if truth is not None:
+        before, after = images.psnr_db(truth, given), images.psnr_db(truth, np.clip(restored, 0, 1))
+        click.echo(f"PSNR {before:.2f} dB before, {after:.2f} dB after")
+    click.echo(f"written: {out}")
+
+
+def _rounds(rounds: list[dict[str, float]]) -> Table:
+    """Numbers of about ten rounds, the first and the last among them."""
+    shown = sorted({round(place) for place in np.linspace(0, len(rounds) - 1, 10)})
+    rows = [[str(index + 1), *(_number(name, rounds[index][name]) for name in rounds[0])] for index in shown]
+    return _table("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.2%}" if name.endswith("error") else f"{value:.1f}"
+
+
+def _table(title: str, head: Any, rows: list[list[str]]) -> Table:
+    table = Table(title=title)
+    for index, name in enumerate(head):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table

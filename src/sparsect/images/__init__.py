@@ -1,0 +1,27 @@
+"""Images and patches: read and write, reconstruct, denoise, inpaint."""
+
+from .files import Folder, grey, read_image, resize, write_image
+from .gallery import difference
+from .patches import PatchGrid
+from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
+from .restore import denoise, estimate_sigma, inpaint, psnr_db
+from .samples import sample
+
+__all__ = [
+    "Codes",
+    "Folder",
+    "PatchGrid",
+    "Reconstruction",
+    "denoise",
+    "difference",
+    "estimate_sigma",
+    "grey",
+    "inpaint",
+    "load_codes",
+    "psnr_db",
+    "read_image",
+    "reconstruct",
+    "resize",
+    "sample",
+    "write_image",
+]

@@ -1,0 +1,192 @@
+"""How do photographs get into and out of files? Pixels as numbers from 0 to 1, whatever the file holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import files
+from ..checks import InputError, reject
+from ..dictionary.sources import digest
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Array = np.ndarray[Any, Any]
+
+FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+# Weights of red, green and blue in brightness (ITU-R BT.601).
+BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+# Decoded images kept in memory while patches are drawn from a folder.
+CACHE_BYTES = 2**30
+
+
+def pixels(name: str, image: Any) -> Array:
+    """Any image as float32, (height, width) or (height, width, 3): 0 to 1 from 8 and 16 bits, floats as they are.
+
+    An alpha channel is blended over white; a single channel is dropped to two dimensions.
+    """
+    array = np.asarray(image)
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
+        raise reject(name, f"shape {array.shape}", "(height, width), or with 1 to 4 channels last")
+    if array.size == 0:
+        raise reject(name, f"shape {array.shape}", "at least one pixel")
+    if array.dtype.kind == "b":
+        array = array.astype(np.float32)
+    elif array.dtype in (np.uint8, np.uint16):
+        array = array / np.float32(np.iinfo(array.dtype).max)
+    elif array.dtype.kind != "f":
+        raise reject(name, f"dtype {array.dtype}", "uint8, uint16 or floating numbers from 0 to 1")
+    array = array.astype(np.float32, copy=False)
+    if not np.isfinite(array).all():
+        raise reject(name, "pixels that are NaN or infinite", "finite numbers")
+    if array.ndim == 3 and array.shape[2] in (2, 4):
+        colour, alpha = array[..., :-1], array[..., -1:]
+        array = colour * alpha + (1 - alpha)
+    return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
+
+
+def grey(image: Array) -> Array:
+    """Brightness of an image, (height, width)."""
+    return image if image.ndim == 2 else image @ BRIGHTNESS
+
+
+def read_image(path: str | os.PathLike[str]) -> Array:
+    """The photograph in a file, turned upright, as :func:`pixels` gives it."""
+    name = os.fspath(path)
+    with _opened(name) as photograph:
+        from PIL import ImageOps
+
+        # The header alone decides whether it fits: 32 bytes a pixel while it is worked on.
+        files.check_size(name, 32 * photograph.width * photograph.height)
+        upright = ImageOps.exif_transpose(photograph)
+        if upright.mode == "P" or upright.mode.startswith(("CMYK", "YCbCr", "LAB", "HSV")):
+            upright = upright.convert("RGBA" if "transparency" in upright.info else "RGB")
+        elif upright.mode in ("I", "F"):
+            raise InputError(f"{name}: got an image of 32 bits a pixel, accepted are 8 and 16")
+        array = np.asarray(upright)
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
+        array = array.astype(np.uint16)
+    return pixels(name, array)
+
+
+def write_image(path: str | os.PathLike[str], image: Array) -> None:
+    """Write an image with values from 0 to 1 (others are clipped) with 8 bits a channel; whole or not at all."""
+    from PIL import Image
+
+    check_format(path)
+    levels = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
+    with files.replacing(path) as temporary:
+        Image.fromarray(levels).save(temporary)
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that says no image format."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise reject("image", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
+
+
+def resize(image: Array, longest: int) -> Array:
+    """The image scaled so that its longer side has ``longest`` pixels."""
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    scale = longest / max(height, width)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    channels = [image] if image.ndim == 2 else list(np.moveaxis(image, -1, 0))
+    scaled = [
+        np.asarray(Image.fromarray(np.ascontiguousarray(part)).resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0))
+        for part in channels
+    ]
+    joined: Array = np.clip(scaled[0] if image.ndim == 2 else np.stack(scaled, axis=-1), 0, 1)
+    return joined
+
+
+class Folder(Sequence[Array]):
+    """The photographs in a folder and the folders in it, decoded to grey when asked for.
+
+    Parameters
+    ----------
+    path : a folder
+    smallest : photographs with a side below this are left out, and counted in ``left_out``
+    """
+
+    def __init__(self, path: str | os.PathLike[str], smallest: int = 1) -> None:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise InputError(f"{os.fspath(path)}: no such folder")
+        found = sorted(name for name in folder.rglob("*") if name.suffix.lower() in FORMATS and name.is_file())
+        self.paths: list[Path] = []
+        self.shapes: list[tuple[int, int]] = []
+        self.left_out: list[str] = []
+        for name in found:
+            try:
+                with _opened(os.fspath(name)) as photograph:
+                    width, height = photograph.size
+                    if photograph.getexif().get(0x0112, 1) >= 5:
+                        width, height = height, width
+            except InputError as error:
+                self.left_out.append(str(error))
+                continue
+            if min(width, height) < smallest:
+                self.left_out.append(f"{name}: {width}x{height} pixels, smaller than a patch")
+                continue
+            self.paths.append(name)
+            self.shapes.append((height, width))
+        if not self.paths:
+            reason = f" ({self.left_out[0]})" if self.left_out else ""
+            accepted = f"photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
+            raise reject(os.fspath(path), f"no photograph that can be used{reason}", accepted)
+        self._decoded: OrderedDict[int, Array] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        if index not in self._decoded:
+            image = grey(read_image(self.paths[index]))
+            if image.shape != self.shapes[index]:
+                raise InputError(f"{self.paths[index]}: its size is not what its header says")
+            self._decoded[index] = image
+            while len(self._decoded) > 1 and sum(kept.nbytes for kept in self._decoded.values()) > CACHE_BYTES:
+                self._decoded.popitem(last=False)
+        self._decoded.move_to_end(index)
+        return self._decoded[index]
+
+    @property
+    def digest(self) -> str:
+        """A short name for the folder's contents: the bytes of all files."""
+        return digest(np.fromfile(path, dtype=np.uint8) for path in self.paths)
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[Image.Image]:
+    """A photograph whose header has been read; whatever is wrong with the file becomes one clear error."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(name) as photograph:
+                yield photograph
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: a folder, accepted is an image file") from None
+    except Image.DecompressionBombError as error:
+        raise InputError(f"{name}: too large ({error})") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{name}: not an image ({', '.join(FORMATS)})") from None
+    except MemoryError:
+        raise InputError(f"{name}: does not fit into memory") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise InputError(f"{name}: a damaged image ({error})") from None

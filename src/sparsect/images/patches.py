@@ -1,0 +1,81 @@
+"""Image to patches and back: places that cover every pixel, blocks of bounded size, averages where patches overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..checks import reject, whole_number
+
+Array = np.ndarray[Any, Any]
+
+# Patches that are coded together: enough for matrix products, few enough for memory.
+BLOCK = 2000
+
+
+class PatchGrid:
+    """Places of square patches in an image whose ``shape`` starts with height and width.
+
+    Patches start every ``stride`` pixels; the last row and column of patches are moved inwards, so that the border is
+    covered without cropping or padding.
+    """
+
+    def __init__(self, shape: tuple[int, ...], patch: int, stride: int | None = None) -> None:
+        height, width = shape[:2]
+        self.shape, self.patch = (height, width), patch
+        self.stride = whole_number("stride", patch if stride is None else stride, 1, patch)
+        if min(height, width) < patch:
+            raise reject("image", f"{width}x{height} pixels", f"at least {patch}x{patch}, the size of a patch")
+        down, across = _starts(height, patch, self.stride), _starts(width, patch, self.stride)
+        self._tops, self._lefts = np.repeat(down, across.size), np.tile(across, down.size)
+
+    @property
+    def count(self) -> int:
+        """Number of patches."""
+        return int(self._tops.size)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[slice]:
+        """Consecutive patches, ``size`` at a time."""
+        for start in range(0, self.count, size):
+            yield slice(start, min(start + size, self.count))
+
+    def patches(self, plane: Array, block: slice) -> Array:
+        """(rows, patch^2), the patches of a block, copied out of a (height, width) array."""
+        windows = np.lib.stride_tricks.sliding_window_view(plane, (self.patch, self.patch))
+        patches: Array = windows[self._tops[block], self._lefts[block]].reshape(-1, self.patch**2)
+        return patches
+
+    def add(self, total: Array, patches: Array, block: slice) -> None:
+        """Add the patches of a block to a (height, width) array at their places."""
+        tops, lefts = self._tops[block], self._lefts[block]
+        for pixel in range(self.patch**2):
+            # Patches of a grid have different corners, so no place comes twice for one pixel of the patch.
+            down, across = divmod(pixel, self.patch)
+            total[tops + down, lefts + across] += patches[:, pixel]
+
+    @cached_property
+    def cover(self) -> Array:
+        """(height, width), in how many patches each pixel is."""
+        down, across = (
+            np.bincount((np.unique(starts)[:, None] + np.arange(self.patch)).ravel(), minlength=size)
+            for starts, size in zip((self._tops, self._lefts), self.shape, strict=True)
+        )
+        return np.outer(down, across).astype(np.float32)
+
+
+def planes(image: Array) -> list[Array]:
+    """The (height, width) planes of an image: itself if grey, one for each channel if not."""
+    return [image] if image.ndim == 2 else [image[..., channel] for channel in range(image.shape[2])]
+
+
+def like_image(planes: list[Array], image: Array) -> Array:
+    """Planes put together again in the shape of ``image``."""
+    return planes[0] if image.ndim == 2 else np.stack(planes, axis=-1)
+
+
+def _starts(length: int, patch: int, stride: int) -> Array:
+    starts = np.arange(0, length - patch + 1, stride)
+    return starts if starts[-1] == length - patch else np.append(starts, length - patch)

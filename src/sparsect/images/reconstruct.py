@@ -1,0 +1,216 @@
+"""An image from few atoms for each patch: code every patch at sparsity s, put the patches together again."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..algorithm import Solver
+from ..arrays import from_numpy, to_numpy
+from ..checks import InputError, real_number, reject, whole_number
+from ..dictionary import Dictionary, load_dictionary
+from ..problems import Problem
+from ..solve import solve
+from .files import pixels
+from .patches import PatchGrid, like_image, planes
+from .settings import METHOD, tuned_for_images
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Codes:
+    """An image as sparse codes: all that is needed, with the dictionary, to see it again.
+
+    Attributes
+    ----------
+    matrix : SciPy CSR array (patches, n), one patch a row; channels one after the other
+    means : (patches,), the mean of each patch
+    shape : of the image
+    patch, stride : side of a patch, and pixels from one to the next
+    """
+
+    matrix: Any
+    means: Array
+    shape: tuple[int, ...]
+    patch: int
+    stride: int
+
+    def image(self, dictionary: Dictionary | None = None) -> Array:
+        """The image that the codes stand for: Phi x plus the mean for each patch, averaged where patches overlap."""
+        Phi = to_numpy((dictionary or load_dictionary()).Phi)
+        if Phi.shape != (self.patch**2, self.matrix.shape[1]):
+            wanted = f"one of {self.patch**2}x{self.matrix.shape[1]}, as the codes have"
+            raise reject("dictionary", f"one of {Phi.shape[0]}x{Phi.shape[1]}", wanted)
+        grid = PatchGrid(self.shape, self.patch, self.stride)
+        restored = []
+        for channel in range(math.prod(self.shape[2:])):
+            total = np.zeros(self.shape[:2], dtype=np.float32)
+            for block in grid.blocks():
+                rows = slice(block.start + channel * grid.count, block.stop + channel * grid.count)
+                grid.add(total, self.matrix[rows] @ Phi.T + self.means[rows, None], block)
+            restored.append(total / grid.cover)
+        return like_image(restored, np.empty(self.shape, dtype=np.bool_))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an ``.npz`` file that :func:`load_codes` reads back; ``scipy.sparse.load_npz`` reads the matrix."""
+        matrix = self.matrix
+        files.write_npz(
+            path,
+            {
+                "format": np.array(b"csr"),
+                "_is_array": np.array(True),
+                "shape": np.array(matrix.shape),
+                "data": matrix.data,
+                "indices": matrix.indices,
+                "indptr": matrix.indptr,
+                "means": self.means,
+                "image_shape": np.array(self.shape),
+                "patch": np.array(self.patch),
+                "stride": np.array(self.stride),
+            },
+        )
+
+
+def load_codes(path: str | os.PathLike[str]) -> Codes:
+    """Codes that :meth:`Codes.save` wrote."""
+    from scipy.sparse import csr_array
+
+    arrays = files.read_npz(path)
+    names = {"shape", "data", "indices", "indptr", "means", "image_shape", "patch", "stride"}
+    if not names <= set(arrays):
+        raise InputError(f"{path}: not codes of sparsect, {', '.join(sorted(names - set(arrays)))} missing")
+    try:
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        matrix = csr_array(parts, shape=tuple(int(size) for size in arrays["shape"]))
+        matrix.check_format(full_check=True)
+        shape = tuple(int(size) for size in arrays["image_shape"])
+        codes = Codes(matrix, arrays["means"], shape, int(arrays["patch"]), int(arrays["stride"]))
+        count = PatchGrid(shape, codes.patch, codes.stride).count * math.prod(shape[2:])
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: damaged codes ({error})") from None
+    if matrix.shape[0] != count or codes.means.shape != (count,):
+        raise InputError(f"{path}: damaged codes ({matrix.shape[0]} patches for an image of {count})")
+    return codes
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """An image seen through s atoms a patch.
+
+    Attributes
+    ----------
+    image : of the shape that came in, float32, values from 0 to 1 where the original's are (not clipped)
+    snr_db : signal-to-noise ratio of the image
+    patch_snr_db : of all patches together with their means removed, which is what the paper's table shows
+    codes : see :class:`Codes`
+    seconds, setup_seconds : time spent coding, and factoring the dictionary
+    method, sparsity : how it was coded
+    """
+
+    image: Array
+    snr_db: float
+    patch_snr_db: float
+    codes: Codes
+    seconds: float
+    setup_seconds: float
+    method: str
+    sparsity: int
+
+
+def reconstruct(
+    image: Any,
+    sparsity: int,
+    method: str | Solver = METHOD,
+    *,
+    dictionary: Dictionary | None = None,
+    stride: int | None = None,
+    refit: bool = True,
+    max_iter: int = 400,
+    seconds_per_patch: float | None = None,
+    progress: Progress | None = None,
+) -> Reconstruction:
+    """Code every patch of an image with at most ``sparsity`` atoms and put the image together from the codes.
+
+    Parameters
+    ----------
+    image : (height, width) or (height, width, channels); 8 and 16 bits are scaled to values from 0 to 1. Channels are
+        coded one by one; an alpha channel is blended over white.
+    sparsity : s, atoms allowed for each patch
+    method : a name from ``sparsect.METHODS``, with settings tuned for images, or a configured solver
+    dictionary : default the bundled one, 1,000 atoms of 20x20 pixels. Coding runs where its Phi is.
+    stride : pixels from one patch to the next, up to the side of a patch (the default: patches do not overlap, but for
+        the last ones at the border). Overlapping patches are averaged.
+    refit : least-squares fit on the atoms chosen
+    max_iter : iterations for each patch; at least ``sparsity`` for methods that take one atom at a time
+    seconds_per_patch : stop a block of patches after this time for each of them, set-up not counted
+    progress : called with the number of patches done and of all
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")[:60, :60]
+    >>> seen = sparsect.images.reconstruct(cat, sparsity=20)
+    >>> seen.image.shape, bool(seen.snr_db > 30)
+    ((60, 60, 3), True)
+    """
+    from scipy.sparse import csr_array, vstack
+
+    image = pixels("image", image)
+    dictionary = dictionary or load_dictionary()
+    sparsity = whole_number("sparsity", sparsity, 0, dictionary.Phi.shape[1])
+    solver = tuned_for_images(method)
+    if seconds_per_patch is not None:
+        seconds_per_patch = real_number("seconds_per_patch", seconds_per_patch, "a positive number", 0.0, nonzero=True)
+    grid = PatchGrid(image.shape, dictionary.patch, stride)
+    if float(image.min()) == float(image.max()):
+        raise reject("image", "the same value everywhere, for which no SNR is defined", "an image that varies")
+    channels = planes(image)
+    restored, matrices, means = [], [], []
+    error = energy = seconds = setup_seconds = 0.0
+    done, everything = 0, grid.count * len(channels)
+    for channel in channels:
+        total = np.zeros(channel.shape, dtype=np.float32)
+        for block in grid.blocks():
+            patches = grid.patches(channel, block)
+            mean = patches.mean(axis=1)
+            signals = patches - mean[:, None]
+            problem = Problem(dictionary.operator, from_numpy(signals, dictionary.Phi), sparsity)
+            limit = None if seconds_per_patch is None else seconds_per_patch * signals.shape[0]
+            result = solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit)
+            fits = to_numpy(dictionary.operator.forward(result.x))
+            grid.add(total, fits + mean[:, None], block)
+            error += float(((fits - signals) ** 2).sum(dtype=np.float64))
+            energy += float((signals**2).sum(dtype=np.float64))
+            matrices.append(csr_array(to_numpy(result.x)))
+            means.append(mean)
+            seconds += result.seconds
+            setup_seconds += result.setup_seconds
+            done += signals.shape[0]
+            if progress is not None:
+                progress(done, everything)
+        restored.append(total / grid.cover)
+    whole = like_image(restored, image)
+    codes = Codes(vstack(matrices, format="csr"), np.concatenate(means), image.shape, grid.patch, grid.stride)
+    return Reconstruction(
+        image=whole,
+        snr_db=decibels(float((image**2).sum(dtype=np.float64)), float(((whole - image) ** 2).sum(dtype=np.float64))),
+        patch_snr_db=decibels(energy, error),
+        codes=codes,
+        seconds=seconds,
+        setup_seconds=setup_seconds,
+        method=repr(solver),
+        sparsity=sparsity,
+    )
+
+
+def decibels(energy: float, error: float) -> float:
+    """10 log10(energy / error); infinite without error."""
+    return math.inf if error == 0 else 10 * math.log10(energy / error)

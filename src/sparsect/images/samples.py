@@ -1,0 +1,26 @@
+"""Photographs to try things on: those that scikit-image brings along, nothing downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import choice
+from .files import read_image
+
+FILES = {
+    "chelsea": "chelsea.png",
+    "coffee": "coffee.png",
+    "astronaut": "astronaut.png",
+    "rocket": "rocket.jpg",
+    "camera": "camera.png",
+}
+
+
+def sample(name: str = "chelsea") -> np.ndarray[Any, Any]:
+    """A photograph by name: chelsea (a cat), coffee, astronaut, rocket, camera; values from 0 to 1."""
+    import skimage
+
+    return read_image(Path(skimage.__file__).parent / "data" / FILES[choice("name", name, FILES)])

@@ -1,0 +1,22 @@
+"""Which settings suit patches of photographs? Each method as tuned for them."""
+
+from __future__ import annotations
+
+from ..algorithm import Solver
+from ..checks import choice
+from ..solvers import METHODS
+from ..tuning import shipped, tuned
+
+# What codes patches where no method is asked for.
+METHOD = "ormp"
+SETTING = "image-patches"
+
+
+def tuned_for_images(method: str | Solver) -> Solver:
+    """The named method with the values that ship for patches of images; a configured solver as it is."""
+    if not isinstance(method, str):
+        return method
+    kind = METHODS[choice("method", method, METHODS)]
+    values = tuned(method, SETTING).values if method in shipped(SETTING) else {}
+    solver: Solver = kind(**values)
+    return solver

@@ -1,0 +1,83 @@
+"""scikit-learn's own checks, and that the skins do what is under them."""
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sparsect
+from sparsect import InputError
+from sparsect.dictionary import ArraySource, Dictionary, learn
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([sparsect.SparseCoder(), sparsect.DictionaryLearner(rounds=2)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+class TestSparseCoder:
+    def test_codes_are_those_of_recover(self, rng):
+        Phi, signals = rng.standard_normal((20, 50)), rng.standard_normal((7, 20))
+        for method in ("ormp", sparsect.DifferenceMap(0.5)):
+            codes = sparsect.SparseCoder(Phi, sparsity=6, method=method, transform_max_iter=50).fit_transform(signals)
+            expected = sparsect.recover(Phi, signals, 6, method, max_iter=50).x
+            assert issparse(codes)
+            np.testing.assert_allclose(codes.toarray(), expected)
+
+    def test_blocks_do_not_show(self, rng, monkeypatch):
+        Phi, signals = rng.standard_normal((8, 12)), rng.standard_normal((25, 8))
+        whole = sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals)
+        monkeypatch.setattr("sparsect.estimators.BLOCK", 7)
+        np.testing.assert_allclose(
+            sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals).toarray(), whole.toarray()
+        )
+
+    def test_inverse_transform_is_the_fit(self, rng):
+        coder = sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=8).fit(np.ones((1, 8)))
+        signals = rng.standard_normal((4, 8))
+        np.testing.assert_allclose(coder.inverse_transform(coder.transform(signals)), signals, atol=1e-8)
+
+    def test_the_bundled_dictionary_codes_patches(self, rng):
+        coder = sparsect.SparseCoder(sparsity=5).fit(rng.standard_normal((3, 400)))
+        np.testing.assert_array_equal(coder.components_, sparsect.load_dictionary().Phi.T)
+
+    def test_in_a_pipeline(self, rng):
+        centre = FunctionTransformer(lambda rows: rows - rows.mean(axis=1, keepdims=True))
+        codes = make_pipeline(centre, sparsect.SparseCoder(sparsity=4)).fit_transform(rng.standard_normal((5, 30)))
+        assert codes.shape == (5, 60)
+        assert codes.nnz == 20
+
+    def test_single_precision_stays(self, rng):
+        Phi = rng.standard_normal((8, 12)).astype(np.float32)
+        assert sparsect.SparseCoder(Phi).fit_transform(np.ones((2, 8), np.float32)).dtype == np.float32
+
+    def test_errors(self, rng):
+        with pytest.raises(InputError, match=r"dictionary: got Phi of shape \(12, 8\), .*transpose it\?"):
+            sparsect.SparseCoder(rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
+        with pytest.raises(InputError, match="sparsity: got 99, accepted is a whole number from 0 to 12"):
+            sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=99).fit_transform(np.ones((2, 8)))
+        with pytest.raises(InputError, match=r"method: got 'opm'.*did you mean 'omp'"):
+            sparsect.SparseCoder(rng.standard_normal((8, 12)), method="opm").fit_transform(np.ones((2, 8)))
+
+
+class TestDictionaryLearner:
+    def test_is_learn(self, rng):
+        signals = rng.standard_normal((200, 9))
+        learner = sparsect.DictionaryLearner(12, rounds=3, random_state=5).fit(signals)
+        expected = learn(ArraySource(signals), 12, rounds=3, rng=5)
+        np.testing.assert_array_equal(learner.components_, expected.Phi.T)
+        assert isinstance(learner.dictionary_, Dictionary)
+        np.testing.assert_allclose(np.linalg.norm(learner.components_, axis=1), 1)
+
+    def test_does_not_depend_on_the_scale_of_the_signals(self, rng):
+        signals = rng.standard_normal((200, 9))
+        small, large = (sparsect.DictionaryLearner(12, rounds=3).fit(scale * signals) for scale in (1.0, 1000.0))
+        np.testing.assert_allclose(small.components_, large.components_, atol=1e-6)
+
+    def test_clones(self):
+        learner = sparsect.DictionaryLearner(7, coder=sparsect.ADMM(mu=1.0, lam=0.1), rounds=2)
+        assert clone(learner).get_params() == learner.get_params()

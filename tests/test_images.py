@@ -1,0 +1,299 @@
+"""Patches, files, reconstruction, denoising and inpainting, on small images and a small dictionary."""
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import scipy.sparse
+from PIL import Image
+
+import sparsect
+from sparsect import InputError, images
+from sparsect.dictionary import Dictionary
+from sparsect.images.patches import PatchGrid
+
+
+def smooth_image(rng, height=40, width=50):
+    image = np.cumsum(np.cumsum(rng.standard_normal((height, width)), axis=0), axis=1)
+    return ((image - image.min()) / (image.max() - image.min())).astype(np.float32)
+
+
+@pytest.fixture
+def small(rng):
+    """Cosines of 8x8 pixels, more than a basis."""
+    times, frequencies = np.arange(8) + 0.5, np.arange(11) * 0.75
+    one = np.cos(np.pi * times[:, None] * frequencies[None, :] / 8)
+    one[:, 1:] -= one[:, 1:].mean(axis=0)
+    Phi = np.kron(one, one)[:, 1:]
+    return Dictionary((Phi / np.linalg.norm(Phi, axis=0)).astype(np.float32))
+
+
+class TestPatchGrid:
+    @pytest.mark.parametrize(
+        ("height", "width", "patch", "stride"), [(8, 8, 8, 8), (21, 34, 8, 8), (21, 34, 8, 3), (9, 8, 5, 1)]
+    )
+    def test_patches_put_together_are_the_image(self, height, width, patch, stride, rng):
+        image = rng.random((height, width))
+        grid = PatchGrid(image.shape, patch, stride)
+        total = np.zeros_like(image)
+        for block in grid.blocks(7):
+            grid.add(total, grid.patches(image, block), block)
+        assert grid.cover.min() >= 1
+        np.testing.assert_allclose(total / grid.cover, image)
+
+    def test_patches_are_windows(self, rng):
+        image = rng.random((12, 13))
+        patches = PatchGrid(image.shape, 5, 4).patches(image, slice(0, 100))
+        assert patches.shape == (9, 25)
+        np.testing.assert_array_equal(patches[-1].reshape(5, 5), image[7:, 8:])
+        np.testing.assert_array_equal(patches[1].reshape(5, 5), image[:5, 4:9])
+
+    def test_errors(self):
+        with pytest.raises(InputError, match="image: got 30x7 pixels, accepted is at least 8x8"):
+            PatchGrid((7, 30), 8)
+        with pytest.raises(InputError, match="stride: got 9, accepted is a whole number from 1 to 8"):
+            PatchGrid((20, 20), 8, 9)
+
+
+class TestFiles:
+    def test_comes_back_as_it_was(self, rng, tmp_path):
+        for shape in ((9, 12), (9, 12, 3)):
+            image = rng.integers(256, size=shape).astype(np.uint8)
+            images.write_image(tmp_path / "image.png", image / 255)
+            np.testing.assert_allclose(images.read_image(tmp_path / "image.png"), image / 255, atol=1e-6)
+
+    def test_sixteen_bits(self, tmp_path):
+        levels = np.array([[0, 1000], [40000, 65535]], dtype=np.uint16)
+        Image.fromarray(levels).save(tmp_path / "deep.png")
+        np.testing.assert_allclose(images.read_image(tmp_path / "deep.png"), levels / 65535, atol=1e-6)
+
+    def test_alpha_is_blended_over_white(self, tmp_path):
+        image = np.zeros((2, 2, 4), dtype=np.uint8)
+        image[0, :, 3], image[1, 1] = 255, (255, 0, 0, 51)
+        Image.fromarray(image).save(tmp_path / "clear.png")
+        blended = images.read_image(tmp_path / "clear.png")
+        np.testing.assert_allclose(blended, [[[0] * 3] * 2, [[1] * 3, [1, 0.8, 0.8]]], atol=1e-6)
+
+    def test_palettes_and_upright(self, tmp_path):
+        image = np.zeros((4, 6, 3), dtype=np.uint8)
+        image[:, 3:] = (255, 0, 0)
+        Image.fromarray(image).quantize(4).save(tmp_path / "few.png")
+        np.testing.assert_allclose(images.read_image(tmp_path / "few.png"), image / 255, atol=1e-6)
+        turned = Image.fromarray(image)
+        exif = turned.getexif()
+        exif[0x0112] = 6
+        turned.save(tmp_path / "turned.jpg", exif=exif)
+        assert images.read_image(tmp_path / "turned.jpg").shape == (6, 4, 3)
+
+    def test_files_that_are_no_images(self, tmp_path, rng):
+        (tmp_path / "words.png").write_text("not an image")
+        with pytest.raises(InputError, match=r"words.png: not an image"):
+            images.read_image(tmp_path / "words.png")
+        (tmp_path / "empty.png").write_bytes(b"")
+        with pytest.raises(InputError, match=r"empty.png: not an image"):
+            images.read_image(tmp_path / "empty.png")
+        images.write_image(tmp_path / "whole.png", rng.random((50, 50)))
+        (tmp_path / "half.png").write_bytes((tmp_path / "whole.png").read_bytes()[:1000])
+        with pytest.raises(InputError, match=r"half.png: a damaged image"):
+            images.read_image(tmp_path / "half.png")
+        with pytest.raises(InputError, match="no such file"):
+            images.read_image(tmp_path / "none.png")
+        with pytest.raises(InputError, match="a folder"):
+            images.read_image(tmp_path)
+
+    def test_a_huge_size_is_refused_before_decoding(self, tmp_path):
+        Image.new("L", (1, 1)).save(tmp_path / "huge.png")
+        data = bytearray((tmp_path / "huge.png").read_bytes())
+        data[16:24] = struct.pack(">II", 200_000, 200_000)
+        data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+        (tmp_path / "huge.png").write_bytes(bytes(data))
+        with pytest.raises(InputError, match=r"huge.png: (too large|its arrays take)"):
+            images.read_image(tmp_path / "huge.png")
+
+    @pytest.mark.parametrize(
+        ("image", "message"),
+        [
+            (np.zeros((0, 5)), "at least one pixel"),
+            (np.zeros(5), r"got shape \(5,\)"),
+            (np.zeros((5, 5, 7)), "1 to 4 channels"),
+            (np.zeros((5, 5), dtype=np.int64), "dtype int64"),
+            (np.full((5, 5), np.nan), "NaN or infinite"),
+        ],
+    )
+    def test_arrays_that_are_no_images(self, image, message):
+        with pytest.raises(InputError, match=f"image: .*{message}"):
+            images.reconstruct(image, 3)
+
+    def test_unwritable_and_unknown_formats(self, tmp_path):
+        with pytest.raises(InputError, match=r"a name that ends in .png"):
+            images.write_image(tmp_path / "image.xyz", np.zeros((2, 2)))
+        (tmp_path / "file").write_text("")
+        with pytest.raises(InputError, match="cannot be written"):
+            images.write_image(tmp_path / "file" / "image.png", np.zeros((2, 2)))
+
+    def test_resize_keeps_proportions(self, rng):
+        assert images.resize(rng.random((30, 60, 3)).astype(np.float32), 20).shape == (10, 20, 3)
+        assert images.resize(np.ones((30, 60), dtype=np.float32), 20).min() == 1
+
+    def test_samples_are_there(self):
+        assert images.sample("chelsea").shape == (300, 451, 3)
+        assert images.sample("camera").ndim == 2
+        with pytest.raises(InputError, match="did you mean 'rocket'"):
+            images.sample("rockt")
+
+
+class TestFolder:
+    def test_finds_photographs_and_leaves_out_the_rest(self, tmp_path, rng, monkeypatch):
+        (tmp_path / "deeper").mkdir()
+        for name, shape in (("a.png", (20, 30)), ("deeper/b.jpg", (25, 20, 3)), ("tiny.png", (5, 40))):
+            images.write_image(tmp_path / name, rng.random(shape))
+        (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8nothing")
+        (tmp_path / "notes.txt").write_text("no photograph")
+        monkeypatch.setattr("sparsect.images.files.CACHE_BYTES", 100)
+        folder = images.Folder(tmp_path, smallest=10)
+        assert [path.name for path in folder.paths] == ["a.png", "b.jpg"]
+        assert [image.shape for image in folder] == folder.shapes == [(20, 30), (25, 20)]
+        assert len(folder.left_out) == 2
+        assert folder.digest == images.Folder(tmp_path, smallest=10).digest
+        (tmp_path / "a.png").write_bytes((tmp_path / "tiny.png").read_bytes())
+        assert folder.digest != images.Folder(tmp_path, smallest=3).digest
+
+    def test_nothing_to_use(self, tmp_path):
+        with pytest.raises(InputError, match="no photograph that can be used"):
+            images.Folder(tmp_path)
+        with pytest.raises(InputError, match="no such folder"):
+            images.Folder(tmp_path / "none")
+
+
+class TestReconstruct:
+    def test_all_atoms_give_the_image_back(self, small, rng):
+        image = smooth_image(rng)
+        seen = images.reconstruct(image, 120, "ormp", dictionary=small)
+        np.testing.assert_allclose(seen.image, image, atol=1e-3)
+        assert seen.patch_snr_db > 50
+
+    @pytest.mark.parametrize("stride", [None, 5])
+    def test_colour_is_grey_three_times(self, stride, small, rng):
+        channels = [smooth_image(rng) for _ in range(3)]
+        options = {"dictionary": small, "stride": stride}
+        together = images.reconstruct(np.stack(channels, axis=-1), 10, **options)
+        for channel, image in enumerate(channels):
+            alone = images.reconstruct(image, 10, **options)
+            np.testing.assert_allclose(together.image[..., channel], alone.image, atol=1e-6)
+
+    def test_the_numbers_are_what_they_say(self, small, rng):
+        image = smooth_image(rng)
+        seen = images.reconstruct(image, 4, "omp", dictionary=small)
+        grid = PatchGrid(image.shape, 8)
+        patches = grid.patches(image, slice(0, grid.count)).astype(np.float64)
+        signals = patches - patches.mean(axis=1, keepdims=True)
+        fits = seen.codes.matrix @ small.Phi.T
+        expected = 10 * np.log10((signals**2).sum() / ((signals - fits) ** 2).sum())
+        assert seen.patch_snr_db == pytest.approx(expected, abs=1e-3)
+        assert seen.snr_db == pytest.approx(float(sparsect.snr_db(image.ravel(), seen.image.ravel())), abs=1e-3)
+        assert np.diff(seen.codes.matrix.indptr).max() <= 4
+        codes = sparsect.recover(small.Phi, signals.astype(np.float32), 4, "omp").x
+        np.testing.assert_allclose(seen.codes.matrix.toarray(), codes, atol=1e-3)
+
+    def test_blocks_do_not_show(self, small, rng, monkeypatch):
+        image = smooth_image(rng)
+        whole = images.reconstruct(image, 5, dictionary=small, stride=3).image
+        monkeypatch.setattr(PatchGrid.blocks, "__defaults__", (11,))
+        np.testing.assert_allclose(images.reconstruct(image, 5, dictionary=small, stride=3).image, whole, atol=1e-6)
+
+    def test_codes_are_kept_and_decoded(self, small, rng, tmp_path):
+        image = np.stack([smooth_image(rng) for _ in range(3)], axis=-1)
+        seen = images.reconstruct(image, 6, dictionary=small, stride=5)
+        seen.codes.save(tmp_path / "codes.npz")
+        codes = images.load_codes(tmp_path / "codes.npz")
+        np.testing.assert_allclose(codes.image(small), seen.image, atol=1e-5)
+        matrix = scipy.sparse.load_npz(tmp_path / "codes.npz")
+        assert (matrix != seen.codes.matrix).nnz == 0
+        with pytest.raises(InputError, match="dictionary: got one of 400x1000, accepted is one of 64x120"):
+            codes.image()
+
+    def test_damaged_codes(self, small, rng, tmp_path):
+        images.reconstruct(smooth_image(rng), 3, dictionary=small).codes.save(tmp_path / "codes.npz")
+        with np.load(tmp_path / "codes.npz") as file:
+            arrays = dict(file)
+        np.savez(tmp_path / "other.npz", **arrays | {"means": arrays["means"][:-1]})
+        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
+            images.load_codes(tmp_path / "other.npz")
+        np.savez(tmp_path / "other.npz", **arrays | {"indices": arrays["indices"] + 1000})
+        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
+            images.load_codes(tmp_path / "other.npz")
+        np.savez(tmp_path / "other.npz", x=np.ones(3))
+        with pytest.raises(InputError, match=r"other.npz: not codes of sparsect"):
+            images.load_codes(tmp_path / "other.npz")
+
+    def test_a_time_limit_stops_early(self, small, rng):
+        image = smooth_image(rng)
+        options = {"method": sparsect.DifferenceMap(), "dictionary": small, "max_iter": 10**6}
+        seen = images.reconstruct(image, 5, seconds_per_patch=1e-3, **options)
+        assert 0 < seen.seconds < 5
+
+    def test_refused(self, small, rng):
+        with pytest.raises(InputError, match="image: got the same value everywhere"):
+            images.reconstruct(np.full((30, 30), 0.5), 3, dictionary=small)
+        with pytest.raises(InputError, match="image: got 1x1 pixels, accepted is at least 8x8"):
+            images.reconstruct(np.array([[0.5]]), 3, dictionary=small)
+        with pytest.raises(InputError, match="sparsity: got 121"):
+            images.reconstruct(smooth_image(rng), 121, dictionary=small)
+        with pytest.raises(InputError, match="accepted are square patches"):
+            images.reconstruct(smooth_image(rng), 2, dictionary=Dictionary(np.eye(6, dtype=np.float32)))
+
+
+class TestDenoise:
+    @pytest.mark.parametrize("colour", [False, True])
+    def test_noise_is_removed(self, colour, small, rng):
+        image = np.stack([smooth_image(rng)] * 3, axis=-1) if colour else smooth_image(rng)
+        noisy = image + 0.1 * rng.standard_normal(image.shape).astype(np.float32)
+        clean = images.denoise(noisy, 0.1, dictionary=small)
+        assert clean.shape == image.shape
+        assert images.psnr_db(image, clean) > images.psnr_db(image, noisy) + 6
+
+    def test_sigma_is_estimated(self, rng):
+        image = smooth_image(rng, 100, 120)
+        noisy = image + 0.1 * rng.standard_normal(image.shape)
+        assert images.estimate_sigma(noisy) == pytest.approx(0.1, rel=0.1)
+
+    def test_refused(self, small, rng):
+        image = smooth_image(rng)
+        with pytest.raises(InputError, match="sigma: got -1"):
+            images.denoise(image, -1, dictionary=small)
+        with pytest.raises(InputError, match="noise_norm: got a value with 'lars'"):
+            images.denoise(image, 0.1, "lars", dictionary=small)
+
+
+class TestInpaint:
+    @pytest.mark.parametrize("colour", [False, True])
+    def test_missing_pixels_are_filled(self, colour, small, rng):
+        image = np.stack([smooth_image(rng) for _ in range(3)], axis=-1) if colour else smooth_image(rng)
+        mask = rng.random(image.shape[:2]) < 0.4
+        torn = image.copy()
+        torn[mask] = 0
+        whole = images.inpaint(torn, mask, dictionary=small)
+        np.testing.assert_array_equal(whole[~mask], image[~mask])
+        assert images.psnr_db(image, whole) > 30
+
+    def test_a_hole_wider_than_a_patch_is_filled(self, small, rng):
+        image = smooth_image(rng)
+        mask = np.zeros(image.shape, dtype=bool)
+        mask[5:35, 10:40] = True
+        whole = images.inpaint(np.where(mask, np.float32(0), image), mask, dictionary=small)
+        assert np.isfinite(whole).all()
+        assert np.abs(whole - image)[mask].mean() < 0.3
+
+    def test_nothing_missing_changes_nothing(self, small, rng):
+        image = smooth_image(rng)
+        np.testing.assert_array_equal(images.inpaint(image, np.zeros(image.shape, bool), dictionary=small), image)
+
+    def test_refused(self, small, rng):
+        image = smooth_image(rng)
+        with pytest.raises(InputError, match="mask: got every pixel missing"):
+            images.inpaint(image, np.ones(image.shape, bool), dictionary=small)
+        with pytest.raises(InputError, match="mask: got shape"):
+            images.inpaint(image, np.ones((3, 3), bool), dictionary=small)
+        with pytest.raises(InputError, match="mask: got dtype float64"):
+            images.inpaint(image, np.zeros(image.shape), dictionary=small)
