@@ -1,6 +1,9 @@
 """Fixtures and the option that chooses which array libraries the library tests run on."""
 
 import importlib
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -24,3 +27,16 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def rng():
     return np.random.default_rng(12345)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run the command line in an empty folder."""
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "sparsect", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"}, check=False
+        )
+
+    return run

@@ -1,25 +1,10 @@
 """The command line, run as a user would: files in, files out, tables, exit codes."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.io
 
 import sparsect
-
-
-@pytest.fixture
-def shell(tmp_path):
-    def run(*arguments):
-        command = [sys.executable, "-m", "sparsect", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"}, check=False
-        )
-
-    return run
 
 
 @pytest.fixture

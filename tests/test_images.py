@@ -37,17 +37,22 @@ class TestPatchGrid:
         image = rng.random((height, width))
         grid = PatchGrid(image.shape, patch, stride)
         total = np.zeros_like(image)
-        for block in grid.blocks(7):
+        for block in grid.blocks(size=7):
             grid.add(total, grid.patches(image, block), block)
         assert grid.cover.min() >= 1
         np.testing.assert_allclose(total / grid.cover, image)
 
     def test_patches_are_windows(self, rng):
         image = rng.random((12, 13))
-        patches = PatchGrid(image.shape, 5, 4).patches(image, slice(0, 100))
+        patches = PatchGrid(image.shape, 5, 4).patches(image, np.arange(9))
         assert patches.shape == (9, 25)
         np.testing.assert_array_equal(patches[-1].reshape(5, 5), image[7:, 8:])
         np.testing.assert_array_equal(patches[1].reshape(5, 5), image[:5, 4:9])
+
+    def test_patches_that_touch_a_pixel(self):
+        pixels = np.zeros((12, 13), dtype=bool)
+        pixels[11, 0] = True
+        np.testing.assert_array_equal(PatchGrid(pixels.shape, 5, 4).touching(pixels), [6])
 
     def test_errors(self):
         with pytest.raises(InputError, match="image: got 30x7 pixels, accepted is at least 8x8"):
@@ -186,7 +191,7 @@ class TestReconstruct:
         image = smooth_image(rng)
         seen = images.reconstruct(image, 4, "omp", dictionary=small)
         grid = PatchGrid(image.shape, 8)
-        patches = grid.patches(image, slice(0, grid.count)).astype(np.float64)
+        patches = grid.patches(image, np.arange(grid.count)).astype(np.float64)
         signals = patches - patches.mean(axis=1, keepdims=True)
         fits = seen.codes.matrix @ small.Phi.T
         expected = 10 * np.log10((signals**2).sum() / ((signals - fits) ** 2).sum())
@@ -199,7 +204,7 @@ class TestReconstruct:
     def test_blocks_do_not_show(self, small, rng, monkeypatch):
         image = smooth_image(rng)
         whole = images.reconstruct(image, 5, dictionary=small, stride=3).image
-        monkeypatch.setattr(PatchGrid.blocks, "__defaults__", (11,))
+        monkeypatch.setattr(PatchGrid.blocks, "__defaults__", (None, 11))
         np.testing.assert_allclose(images.reconstruct(image, 5, dictionary=small, stride=3).image, whole, atol=1e-6)
 
     def test_codes_are_kept_and_decoded(self, small, rng, tmp_path):

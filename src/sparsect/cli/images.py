@@ -220,7 +220,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
 @click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
 @click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
 @image_option["dictionary"]
-@click.option("--stride", type=int, default=4, show_default=True, help="Pixels from one patch to the next.")
+@click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
 @click.option("--out", metavar="FILE.png", help="The cleaned image.  [default: IMAGE-denoised.png]")
 @click.option("--truth", metavar="FILE", help="The image without noise, to measure against.")
@@ -255,7 +255,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 )
 @click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
 @image_option["dictionary"]
-@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: half a patch]")
+@click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
 @click.option("--out", metavar="FILE.png", help="The whole image.  [default: IMAGE-inpainted.png]")
 @click.option("--truth", metavar="FILE", help="The image with nothing missing, to measure against.")
@@ -265,7 +265,7 @@ def inpaint(image: str, mask: str, **options: Any) -> None:
     torn, out, truth = _restoration(image, "inpainted", options)
     missing = images.grey(images.read_image(mask)) > 0.5
     bar = bar_on_terminal(options["quiet"])
-    task = bar.add_task("missing pixels")
+    task = bar.add_task("patches")
     with bar:
         whole = images.inpaint(
             torn,

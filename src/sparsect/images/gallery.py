@@ -40,7 +40,7 @@ def page(
         f"{first.snr_db:.1f} dB on the image."
     )
     document.table(
-        ["method", "patch SNR (dB)", "image SNR (dB)", "atoms used a patch", "ms a patch", "settings"],
+        ["method", "patch SNR (dB)", "image SNR (dB)", "atoms a patch", "ms a patch"],
         [
             [
                 method,
@@ -48,7 +48,6 @@ def page(
                 f"{result.snr_db:.2f}",
                 f"{result.codes.matrix.nnz / patches:.1f}",
                 f"{1e3 * result.seconds / patches:.2f}",
-                result.method,
             ]
             for method, result in results.items()
         ],
@@ -60,16 +59,16 @@ def page(
     )
     for method, reason in failures.items():
         document.text(f"{method} could not be used: {reason}")
-    document.section("Reconstructions")
+    document.section(f"Differences, from black at -{DIFFERENCE_SCALE} to white at +{DIFFERENCE_SCALE}")
+    captions = {method: f"{method}, {result.patch_snr_db:.1f} dB" for method, result in results.items()}
     document.pictures(
         [("original", original)]
-        + [(f"{method}, {result.patch_snr_db:.1f} dB", result.image) for method, result in results.items()]
+        + [(captions[method], difference(original, result.image)) for method, result in results.items()]
     )
-    document.section(f"Differences, from black at -{DIFFERENCE_SCALE} to white at +{DIFFERENCE_SCALE}")
-    document.pictures(
-        (f"{method}, {result.patch_snr_db:.1f} dB", difference(original, result.image))
-        for method, result in results.items()
-    )
+    document.section("Reconstructions")
+    document.pictures([(captions[method], result.image) for method, result in results.items()])
+    document.section("Settings")
+    document.table(["method", "settings"], [[method, result.method] for method, result in results.items()])
     document.section("Atoms")
     document.text(f"The {n} atoms of the dictionary, low frequencies first.")
     document.pictures([(f"{m}x{n}", (atom_tiles(dictionary.Phi) + 1) / 2)])

@@ -37,18 +37,24 @@ class PatchGrid:
         """Number of patches."""
         return int(self._tops.size)
 
-    def blocks(self, size: int = BLOCK) -> Iterator[slice]:
-        """Consecutive patches, ``size`` at a time."""
-        for start in range(0, self.count, size):
-            yield slice(start, min(start + size, self.count))
+    def blocks(self, among: Array | None = None, size: int = BLOCK) -> Iterator[Array]:
+        """Numbers of all patches, or of those ``among`` them, ``size`` at a time."""
+        numbers = np.arange(self.count) if among is None else among
+        for start in range(0, numbers.size, size):
+            yield numbers[start : start + size]
 
-    def patches(self, plane: Array, block: slice) -> Array:
+    def touching(self, pixels: Array) -> Array:
+        """Numbers of the patches with a true pixel of a (height, width) array of booleans."""
+        touched = [self.patches(pixels, block).any(axis=1) for block in self.blocks()]
+        return np.flatnonzero(np.concatenate(touched))
+
+    def patches(self, plane: Array, block: Array) -> Array:
         """(rows, patch^2), the patches of a block, copied out of a (height, width) array."""
         windows = np.lib.stride_tricks.sliding_window_view(plane, (self.patch, self.patch))
         patches: Array = windows[self._tops[block], self._lefts[block]].reshape(-1, self.patch**2)
         return patches
 
-    def add(self, total: Array, patches: Array, block: slice) -> None:
+    def add(self, total: Array, patches: Array, block: Array) -> None:
         """Add the patches of a block to a (height, width) array at their places."""
         tops, lefts = self._tops[block], self._lefts[block]
         for pixel in range(self.patch**2):

@@ -54,7 +54,7 @@ class Codes:
         for channel in range(math.prod(self.shape[2:])):
             total = np.zeros(self.shape[:2], dtype=np.float32)
             for block in grid.blocks():
-                rows = slice(block.start + channel * grid.count, block.stop + channel * grid.count)
+                rows = slice(int(block[0]) + channel * grid.count, int(block[-1]) + 1 + channel * grid.count)
                 grid.add(total, self.matrix[rows] @ Phi.T + self.means[rows, None], block)
             restored.append(total / grid.cover)
         return like_image(restored, np.empty(self.shape, dtype=np.bool_))

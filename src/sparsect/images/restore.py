@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from ..algorithm import Solver
 from ..arrays import from_numpy, to_numpy
 from ..checks import real_number, reject, whole_number
 from ..dictionary import Dictionary, load_dictionary
-from ..operators import DenseOperator
 from ..problems import Problem
 from ..recover import check_noise_norm
 from ..solve import solve
@@ -23,9 +23,9 @@ from .settings import METHOD, tuned_for_images
 Array = np.ndarray[Any, Any]
 
 # Radius of the noise ball of a patch, in units of the expected norm of its noise.
-DENOISE_RADIUS = 1.0
-# Pixels of a patch that must be known before it is used to fill in the others.
-KNOWN_ENOUGH = 0.25
+RADIUS = 1.015
+# Inpainting follows patches within balls of this size first and of that size last, and goes further than they say.
+INPAINT_FIRST, INPAINT_LAST, INPAINT_STEP = 0.03, 0.005, 1.8
 
 # Brightness and two colour differences, orthonormal, so that noise stays white: natural images vary little in the last
 # two, which are then smoothed more.
@@ -39,7 +39,7 @@ def denoise(
     method: str | Solver = METHOD,
     *,
     dictionary: Dictionary | None = None,
-    stride: int = 4,
+    stride: int = 3,
     sparsity: int | None = None,
     max_iter: int = 400,
     progress: Progress | None = None,
@@ -65,29 +65,11 @@ def denoise(
     image = pixels("image", image)
     sigma = estimate_sigma(image) if sigma is None else sigma
     sigma = real_number("sigma", sigma, "a positive number, the standard deviation of the noise", 0.0, nonzero=True)
-    dictionary = dictionary or load_dictionary()
-    m, n = dictionary.Phi.shape
-    sparsity = min(m // 2, n) if sparsity is None else whole_number("sparsity", sparsity, 0, n)
-    solver = _solver(method)
-    grid = PatchGrid(image.shape, dictionary.patch, stride)
-    channels = planes(image if image.ndim == 2 else image @ OPPONENT.T)
-    cleaned, done = [], 0
-    for channel in channels:
-        total = np.zeros(channel.shape, dtype=np.float32)
-        for block in grid.blocks():
-            patches = grid.patches(channel, block)
-            mean = patches.mean(axis=1, keepdims=True)
-            signals = from_numpy(patches - mean, dictionary.Phi)
-            radius = DENOISE_RADIUS * sigma * math.sqrt(m - 1)
-            problem = Problem(dictionary.operator, signals, sparsity, radius)
-            result = solve(problem, solver, max_iter=max_iter, record=())
-            grid.add(total, to_numpy(dictionary.operator.forward(result.x)) + mean, block)
-            done += patches.shape[0]
-            if progress is not None:
-                progress(done, grid.count * len(channels))
-        cleaned.append(total / grid.cover)
-    whole = like_image(cleaned, image)
-    return whole if image.ndim == 2 else whole @ OPPONENT
+    smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
+    channels = _to_planes(image)
+    everything = smooth.grid.count * len(channels)
+    seen = _counted(progress, everything)
+    return _to_image([smooth(channel, sigma, seen) for channel in channels], image)
 
 
 def inpaint(
@@ -96,16 +78,19 @@ def inpaint(
     method: str | Solver = METHOD,
     *,
     dictionary: Dictionary | None = None,
-    stride: int | None = None,
-    sigma: float = 0.02,
+    stride: int = 5,
+    passes: int = 20,
     sparsity: int | None = None,
     max_iter: int = 400,
     progress: Progress | None = None,
 ) -> Array:
-    """Fill in missing pixels: code what is known of every patch, take the rest from the atoms.
+    """Fill in missing pixels by alternating between two sets: images that agree with what is known, and images whose
+    patches are few atoms each, within a ball that shrinks from pass to pass.
 
-    Each patch is coded with the rows of Phi that belong to its known pixels, and with a constant atom for its mean.
-    Holes wider than a patch are filled from their edges inwards.
+        x <- x + 1.8 (smooth(x) - x) where pixels are missing, the known ones elsewhere
+
+    with ``smooth`` as in :func:`denoise`, for a noise level that falls from 0.03 to 0.005. Starts from averages of the
+    nearest known pixels.
 
     Parameters
     ----------
@@ -114,55 +99,106 @@ def inpaint(
     mask : (height, width), true where a pixel is missing
     method : a method that takes a noise level: omp, ormp, difference-map, alternating-map
     dictionary : default the bundled one
-    stride : pixels from one patch to the next; default half a patch
-    sigma : how closely known pixels are followed, as a standard deviation on the scale where white is 1
-    sparsity : atoms allowed for each patch; default a quarter of the pixels of one
+    stride : pixels from one patch to the next; smaller is better and slower
+    passes : how often to alternate
+    sparsity : atoms allowed for each patch; default half the pixels of one
     max_iter : iterations for each patch
-    progress : called with the number of missing pixels filled and of all
+    progress : called with the number of patches done and of all, in all passes
 
     Returns
     -------
     image : of the same shape, float32; known pixels are what they were
     """
-    image, missing = pixels("image", image), _mask(mask, image)
-    sigma = real_number("sigma", sigma, "a positive number", 0.0, nonzero=True)
-    dictionary = dictionary or load_dictionary()
-    m, n = dictionary.Phi.shape
-    sparsity = min(m // 4, n) if sparsity is None else whole_number("sparsity", sparsity, 0, n)
-    solver = _solver(method)
-    side = dictionary.patch
-    grid = PatchGrid(image.shape, side, max(1, side // 2) if stride is None else stride)
-    atoms = np.column_stack([np.full(m, m**-0.5), to_numpy(dictionary.Phi)]).astype(np.float32)
-    channels = [np.where(missing, np.float32(0), plane) for plane in planes(image)]
-    everything, enough = int(missing.sum()), KNOWN_ENOUGH
-    while missing.any():
-        totals = [np.zeros_like(channel) for channel in channels]
-        cover = np.zeros_like(channels[0])
-        for block in grid.blocks():
-            holes = grid.patches(missing, block)
-            share = 1 - holes.mean(axis=1)
-            usable = np.flatnonzero((share < 1) & (share >= enough))
-            for patch in usable:
-                place = slice(block.start + patch, block.start + patch + 1)
-                known = ~holes[patch]
-                signals = np.concatenate([grid.patches(channel, place)[:, known] for channel in channels])
-                problem = Problem(
-                    DenseOperator(atoms[known]), signals, min(sparsity, int(known.sum())), sigma * known.sum() ** 0.5
-                )
-                fits = solve(problem, solver, max_iter=max_iter, record=()).x @ atoms.T
-                for total, fit in zip(totals, fits, strict=True):
-                    grid.add(total, fit[None, :], place)
-                grid.add(cover, np.ones((1, m), dtype=np.float32), place)
-            if progress is not None:
-                filled = int((missing & (cover > 0)).sum())
-                progress(everything - int(missing.sum()) + filled, everything)
-        reached = missing & (cover > 0)
-        for channel, total in zip(channels, totals, strict=True):
-            channel[reached] = total[reached] / cover[reached]
-        missing = missing & ~reached
-        # Where no patch knew enough, those that know least are tried next.
-        enough = KNOWN_ENOUGH if reached.any() else 1 / m
-    return like_image(channels, image)
+    image = pixels("image", image)
+    missing = _mask(mask, image)
+    passes = whole_number("passes", passes, 1)
+    smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
+    among = smooth.grid.touching(missing)
+    known = _to_planes(image)
+    seen = _counted(progress, passes * among.size * len(known))
+    channels = [_nearby_averages(channel, missing) for channel in known]
+    for sigma in np.geomspace(INPAINT_FIRST, INPAINT_LAST, passes):
+        smoothed = [smooth(channel, float(sigma), seen, among) for channel in channels]
+        channels = [
+            np.where(missing, channel + INPAINT_STEP * (towards - channel), given)
+            for channel, towards, given in zip(channels, smoothed, known, strict=True)
+        ]
+    filled = _to_image(smoothed, image)
+    whole: Array = np.where(missing if image.ndim == 2 else missing[..., None], filled, image)
+    return whole
+
+
+class _Smoother:
+    """Codes the patches of a plane down to a noise ball and averages what the codes stand for."""
+
+    def __init__(
+        self,
+        dictionary: Dictionary | None,
+        method: str | Solver,
+        image: Array,
+        stride: int,
+        sparsity: int | None,
+        max_iter: int,
+    ) -> None:
+        self._dictionary = dictionary or load_dictionary()
+        m, n = self._dictionary.Phi.shape
+        self._sparsity = min(m // 2, n) if sparsity is None else whole_number("sparsity", sparsity, 0, n)
+        self._solver, self._max_iter = tuned_for_images(method), max_iter
+        check_noise_norm(self._solver, 0.0)
+        self.grid = PatchGrid(image.shape, self._dictionary.patch, stride)
+
+    def __call__(self, plane: Array, sigma: float, seen: Callable[[int], None], among: Array | None = None) -> Array:
+        """The smoothed plane; zero where none of the patches ``among`` all of them reaches."""
+        operator, like = self._dictionary.operator, self._dictionary.Phi
+        radius = RADIUS * sigma * math.sqrt(like.shape[0] - 1)
+        total, cover = np.zeros_like(plane), np.zeros_like(plane)
+        for block in self.grid.blocks(among):
+            patches = self.grid.patches(plane, block)
+            mean = patches.mean(axis=1, keepdims=True)
+            problem = Problem(operator, from_numpy(patches - mean, like), self._sparsity, radius)
+            result = solve(problem, self._solver, max_iter=self._max_iter, record=())
+            self.grid.add(total, to_numpy(operator.forward(result.x)) + mean, block)
+            self.grid.add(cover, np.ones_like(patches), block)
+            seen(block.size)
+        smoothed: Array = total / np.maximum(cover, 1)
+        return smoothed
+
+
+def _to_planes(image: Array) -> list[Array]:
+    return planes(image if image.ndim == 2 else image @ OPPONENT.T)
+
+
+def _to_image(channels: list[Array], image: Array) -> Array:
+    whole = like_image(channels, image)
+    return whole if image.ndim == 2 else whole @ OPPONENT
+
+
+def _counted(progress: Progress | None, everything: int) -> Callable[[int], None]:
+    """A function that is told of patches as they are done and passes on how many there were so far."""
+    done = 0
+
+    def seen(patches: int) -> None:
+        nonlocal done
+        done += patches
+        if progress is not None:
+            progress(done, everything)
+
+    return seen
+
+
+def _nearby_averages(plane: Array, missing: Array) -> Array:
+    """Missing pixels replaced by averages of known ones, from as near as there are some."""
+    from scipy.ndimage import gaussian_filter
+
+    filled, left, width = plane.copy(), missing.copy(), 1.0
+    weights, values = (~missing).astype(np.float32), np.where(missing, np.float32(0), plane)
+    while left.any():
+        weight, value = (gaussian_filter(part, width) for part in (weights, values))
+        reached = left & (weight > 0.05)
+        filled[reached] = value[reached] / weight[reached]
+        left &= ~reached
+        width *= 1.5
+    return filled
 
 
 def estimate_sigma(image: Any) -> float:
@@ -183,13 +219,6 @@ def psnr_db(truth: Any, estimate: Any) -> float:
         raise reject("estimate", f"shape {estimate.shape}", f"that of the truth, {truth.shape}")
     error = float(((truth - estimate) ** 2).mean(dtype=np.float64))
     return math.inf if error == 0 else -10 * math.log10(error)
-
-
-def _solver(method: str | Solver) -> Solver:
-    """The method, refused if it cannot be told a noise level."""
-    solver = tuned_for_images(method)
-    check_noise_norm(solver, 0.0)
-    return solver
 
 
 def _mask(mask: Any, image: Array) -> Array:

@@ -1,0 +1,146 @@
+"""The image commands, run as a user would."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import sparsect
+from sparsect import images
+
+
+@pytest.fixture
+def photographs(tmp_path, rng):
+    for index in range(3):
+        image = np.cumsum(np.cumsum(rng.standard_normal((60, 70)), axis=0), axis=1)
+        images.write_image(tmp_path / "photos" / f"{index}.png", (image - image.min()) / (image.max() - image.min()))
+    return tmp_path / "photos"
+
+
+class TestReconstruct:
+    def test_one_photograph_two_methods(self, shell, photographs, tmp_path):
+        arguments = ("photos/0.png", "--sparsity", 20, "--method", "omp", "--method", "niht", "--max-iter", 50)
+        done = shell("reconstruct", *arguments, "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert "patch SNR" in done.stdout
+        assert "written: out/index.html" in done.stdout
+        assert "Try next: " in done.stdout
+        names = {path.name for path in (tmp_path / "out").iterdir()}
+        assert names == {"index.html", "original.png", "results.csv"} | {
+            f"{method}{suffix}" for method in ("omp", "niht") for suffix in (".png", "-difference.png", "-codes.npz")
+        }
+        codes = images.load_codes(tmp_path / "out" / "omp-codes.npz")
+        seen = images.read_image(tmp_path / "out" / "omp.png")
+        np.testing.assert_allclose(np.clip(codes.image(), 0, 1), seen, atol=0.51 / 255)
+        assert scipy.sparse.load_npz(tmp_path / "out" / "omp-codes.npz").shape == (12, 1000)
+        page = (tmp_path / "out" / "index.html").read_text()
+        assert page.count("<img") == 6
+        assert "http" not in page
+
+    def test_errors(self, shell, photographs, tmp_path):
+        for arguments, message in (
+            (("photos/9.png",), "photos/9.png: no such file"),
+            (("photos/0.png", "--method", "opm"), "did you mean 'omp'"),
+            (("photos/0.png", "--sparsity", 2000), "sparsity: got 2000"),
+            (("photos/0.png", "--width", 10), "image: got 10x9 pixels, accepted is at least 20x20"),
+            (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
+            (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
+        ):
+            done = shell("reconstruct", *arguments)
+            assert done.returncode == 2, done.stdout
+            assert message in done.stderr
+            assert "Traceback" not in done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+class TestLearn:
+    OPTIONS = ("--patch", 6, "--atoms", 40, "--patches", 2000)
+
+    def test_learns_and_goes_on(self, shell, photographs, tmp_path):
+        arguments = ("learn", "photos", *self.OPTIONS, "--validation", "photos")
+        done = shell(*arguments, "--rounds", 2, "--out", "mine.npz", "--plot", "atoms.png")
+        assert done.returncode == 0, done.stderr
+        assert "validation error" in done.stdout
+        assert (tmp_path / "atoms.png").read_bytes().startswith(b"\x89PNG")
+        assert shell(*arguments, "--rounds", 4, "--out", "mine.npz").returncode == 0
+        assert shell(*arguments, "--rounds", 4, "--out", "other.npz", "--quiet").returncode == 0
+        mine, other = (sparsect.load_dictionary(tmp_path / name) for name in ("mine.npz", "other.npz"))
+        np.testing.assert_array_equal(mine.Phi, other.Phi)
+        assert (mine.Phi.shape, len(mine.rounds)) == ((36, 40), 4)
+        done = shell("reconstruct", "photos/1.png", "-s", 10, "--dictionary", "mine.npz", "--out", "out", "-q")
+        assert (done.returncode, done.stdout) == (0, "")
+        done = shell(*arguments, "--seed", 7, "--rounds", 5, "--out", "mine.npz")
+        assert done.returncode == 2
+        assert "mine.npz: was learned with other values of" in done.stderr
+
+    def test_interrupted_between_rounds(self, photographs, tmp_path):
+        command = [sys.executable, "-m", "sparsect", "learn", "photos", *map(str, self.OPTIONS), "--rounds", "100000"]
+        process = subprocess.Popen(
+            [*command, "--out", "mine.npz"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        while not (tmp_path / "mine.npz").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert errors.strip().startswith("sparsect: stopped")
+        assert len(sparsect.load_dictionary(tmp_path / "mine.npz").rounds) >= 1
+        assert {path.name for path in tmp_path.iterdir()} == {"mine.npz", "photos"}
+
+    def test_errors(self, shell, photographs):
+        for arguments, message in (
+            (("nowhere",), "nowhere: no such folder"),
+            (("photos", "--patch", 65), "no photograph that can be used"),
+            (("photos", "--out", "mine.txt"), "a name that ends in .npz"),
+            (("photos", "--mu", 1), "accepted are both or none"),
+            (("photos", "--atoms", 0), "n_atoms: got 0"),
+        ):
+            done = shell("learn", *arguments)
+            assert done.returncode == 2, done.stdout
+            assert message in done.stderr
+
+
+class TestRestore:
+    def test_denoise(self, shell, photographs, tmp_path, rng):
+        image = images.read_image(photographs / "0.png")
+        images.write_image(tmp_path / "noisy.png", image + 25 / 255 * rng.standard_normal(image.shape))
+        done = shell("denoise", "noisy.png", "--truth", "photos/0.png", "--stride", 10)
+        assert done.returncode == 0, done.stderr
+        assert "noise estimated: sigma 2" in done.stdout
+        before, after = _psnr(done.stdout)
+        assert after > before + 5
+        assert images.read_image(tmp_path / "noisy-denoised.png").shape == image.shape
+
+    def test_inpaint(self, shell, photographs, tmp_path, rng):
+        image = images.read_image(photographs / "1.png")
+        mask = rng.random(image.shape) < 0.3
+        images.write_image(tmp_path / "mask.png", mask.astype(float))
+        images.write_image(tmp_path / "torn.png", np.where(mask, 0, image))
+        done = shell("inpaint", "torn.png", "--mask", "mask.png", "--truth", "photos/1.png", "--stride", 10)
+        assert done.returncode == 0, done.stderr
+        before, after = _psnr(done.stdout)
+        assert after > before + 10
+
+    def test_errors(self, shell, photographs, tmp_path):
+        images.write_image(tmp_path / "small.png", np.zeros((9, 9)))
+        for arguments, message in (
+            (("denoise", "photos/0.png", "--sigma", -3), "sigma: got"),
+            (("denoise", "photos/0.png", "--method", "lars"), "noise_norm: got a value with 'lars'"),
+            (("denoise", "photos/0.png", "--out", "photos/0.png"), "a file that is not the image itself"),
+            (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
+            (("inpaint", "photos/0.png", "--mask", "small.png"), "mask: got shape (9, 9)"),
+        ):
+            done = shell(*arguments)
+            assert done.returncode == 2, done.stdout
+            assert message in done.stderr
+
+
+def _psnr(output):
+    """The two numbers of the line that compares with the truth."""
+    words = next(line for line in output.splitlines() if line.startswith("PSNR")).split()
+    return float(words[1]), float(words[4])
