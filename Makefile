@@ -7,8 +7,8 @@ BIN := .venv/bin
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/installed  ## recover random signals and draw truth against estimate
-	$(BIN)/sparsect recover --random 400x1000 --sparsity 150 --snr 20 --seed 0 --plot out/recovery.png --out out/x.npz
+demo: .venv/installed  ## reconstruct a sample photograph with every method: table, pictures, page
+	$(BIN)/sparsect reconstruct --out out/demo
 
 test: .venv/installed-dev  ## run the tests on NumPy and array-api-strict
 	$(BIN)/pytest -q
