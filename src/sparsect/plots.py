@@ -41,7 +41,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
     """
     check_format(path)
-    figure = _figure((10, 6.5))
+    figure = new_figure((10, 6.5))
     grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 1))
     x = np.atleast_2d(to_numpy(result.x))
     _signal(figure.add_subplot(grid[0, :]), problem, x)
@@ -97,7 +97,7 @@ def _gaps(axes: Axes, result: Result) -> None:
 def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
     """Draw the error over both stages of a grid search: a curve for one parameter, maps for two."""
     check_format(path)
-    figure = _figure((10, 4.2))
+    figure = new_figure((10, 4.2))
     names = list(tuned.values)
     for index, stage in enumerate(tuned.stages):
         axes = figure.add_subplot(1, len(tuned.stages), index + 1)
@@ -125,7 +125,7 @@ def atoms(Phi: Any, path: str | os.PathLike[str]) -> None:
     """Draw the atoms of a dictionary of square patches, those of lowest frequency first."""
     check_format(path)
     tiles = atom_tiles(to_numpy(Phi))
-    axes = _figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
+    axes = new_figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
     axes.imshow(tiles, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
     axes.set_axis_off()
     _write(axes.figure, path)
@@ -147,7 +147,8 @@ def atom_tiles(Phi: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return tiles
 
 
-def _figure(size: tuple[float, float]) -> Any:
+def new_figure(size: tuple[float, float]) -> Any:
+    """An empty figure of so many inches that needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid var(--ink); }
+table.words td, table.words th { white-space: normal; text-align: left; vertical-align: top; min-width: 7rem; }
 tr.best td { color: var(--best); font-weight: 600; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17rem), 1fr)); gap: 1rem; }
 figure { margin: 0; break-inside: avoid; } figure img { width: 100%; height: auto; image-rendering: auto;
@@ -49,8 +51,14 @@ class Page:
         """A paragraph."""
         self._parts.append(f"<p>{escape(words)}</p>")
 
-    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None) -> None:
-        """A table; row number ``best`` stands out."""
+    def points(self, sentences: Iterable[str]) -> None:
+        """A list."""
+        self._parts.append("<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>")
+
+    def table(
+        self, head: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None, words: bool = False
+    ) -> None:
+        """A table; row number ``best`` stands out. One of ``words`` instead of numbers wraps its lines."""
         lines = [
             f"<tr{' class=best' if index == best else ''}>"
             + "".join(f"<td>{escape(cell)}</td>" for cell in row)
@@ -58,18 +66,19 @@ class Page:
             for index, row in enumerate(rows)
         ]
         header = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        kind, body = " class=words" if words else "", "".join(lines)
         self._parts.append(
-            f'<div class="wide"><table><thead><tr>{header}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+            f'<div class="wide"><table{kind}><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>'
         )
 
     def pictures(self, pictures: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
         """Images with values from 0 to 1, side by side where there is room, each with its caption."""
-        figures = [
-            f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{_png(image)}">'
-            f"<figcaption>{escape(caption)}</figcaption></figure>"
-            for caption, image in pictures
-        ]
+        figures = [_figure(caption, _png(image)) for caption, image in pictures]
         self._parts.append(f'<div class="pictures">{"".join(figures)}</div>')
+
+    def figure(self, caption: str, path: str | os.PathLike[str]) -> None:
+        """A PNG file over the whole width of the page."""
+        self._parts.append(_figure(caption, Path(path).read_bytes()))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """The whole page, or nothing."""
@@ -84,9 +93,14 @@ class Page:
             )
 
 
-def _png(image: np.ndarray[Any, Any]) -> str:
+def _figure(caption: str, png: bytes) -> str:
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return f'<figure><img alt="{escape(caption)}" src="{source}"><figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _png(image: np.ndarray[Any, Any]) -> bytes:
     from PIL import Image
 
     stream = io.BytesIO()
     Image.fromarray(np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)).save(stream, "png", optimize=True)
-    return base64.b64encode(stream.getvalue()).decode()
+    return stream.getvalue()

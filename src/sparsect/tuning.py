@@ -6,14 +6,12 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import resources
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +24,7 @@ from .metrics import mse
 from .problems import Problem, random_problem
 from .solve import solve
 from .solvers import METHODS
+from .workers import processes
 
 Values = dict[str, float]
 
@@ -164,7 +163,7 @@ def tune(
     log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
-    with _pool(workers) as pool:
+    with processes(workers) as pool:
         points, done = coarse, 0
         for stage in range(2):
             errors = log.known(points)
@@ -235,24 +234,6 @@ def _error(method: str, values: Values, training: Problems, max_iter: int) -> fl
 def _problems(training: Problems) -> list[Problem]:
     """Drawn, and factored, once in every process."""
     return training.draw()
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes with one thread each for products: many problems side by side, none in another's way."""
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        # Fresh interpreters, because the number of threads is read when NumPy is loaded.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            yield pool
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 class _Rows:

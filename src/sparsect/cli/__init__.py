@@ -9,6 +9,7 @@ import click
 
 from .. import __version__
 from ..checks import InputError
+from .experiment import experiment
 from .images import denoise, inpaint, learn, reconstruct
 from .recovery import recover, tune
 
@@ -19,7 +20,7 @@ def cli() -> None:
     """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
 
-for command in (reconstruct, learn, denoise, inpaint, recover, tune):
+for command in (reconstruct, learn, denoise, inpaint, recover, tune, experiment):
     cli.add_command(command)
 
 
@@ -35,7 +36,7 @@ def main() -> None:
         click.echo(f"sparsect: {error}", err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
-        resumable = "recover with --checkpoint, tune and learn go on when called the same way again"
+        resumable = "recover with --checkpoint, tune, learn and experiment go on when called the same way again"
         click.echo(f"sparsect: stopped; {resumable}", err=True)
         code = 130
     except MemoryError:

@@ -1,0 +1,85 @@
+"""sparsect experiment."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..checks import choice
+from ..experiments import catalogue, contenders, run
+from ..experiments.claims import judge
+from ..experiments.document import write
+from ..experiments.measurements import settings_of
+from ..experiments.rows import Rows
+from .common import bar_on_terminal
+
+EXAMPLES = """\b
+Examples:
+  sparsect experiment list
+  sparsect experiment vary-sparsity
+  sparsect experiment all --quick                             # minutes, for a first look
+  sparsect experiment vary-sparsity --with my_package:MySolver
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--quick", is_flag=True, help="Few runs and short times: a first look in minutes.")
+@click.option("--with", "brought", metavar="PACKAGE:CLASS", multiple=True, help="A solver of your own; repeatable.")
+@click.option("--out", metavar="FOLDER", help="Rows, figures and report.  [default: out/experiments, or -quick]")
+@click.option("--report-only", is_flag=True, help="Make figures and report from the rows that are there.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
+def experiment(
+    names: tuple[str, ...], quick: bool, brought: tuple[str, ...], out: str | None, report_only: bool, quiet: bool
+) -> None:
+    """Run an experiment of the paper, or all of them, and write a report.
+
+    NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, dog, gallery. What is done is
+    kept: stop with Ctrl-C and give the same command again to go on.
+    """
+    folder = Path(out or f"out/experiments{'-quick' if quick else ''}")
+    known = catalogue(folder, quick)
+    if names == ("list",):
+        for name, one in known.items():
+            click.echo(f"{name:16}{one.title}")
+        return
+    chosen = list(known) if "all" in names else [choice("NAME", name, known) for name in dict.fromkeys(names)]
+    everybody = contenders(brought)
+    started, tables = time.monotonic(), {}
+    bar = bar_on_terminal(quiet)
+    task = bar.add_task("")
+
+    def watch(name: str, doing: str, done: int, total: int) -> None:
+        bar.update(task, description=f"{name}: {doing}", completed=done, total=total)
+
+    with bar:
+        for name in chosen:
+            rows = Rows(folder / name, settings_of(known[name]))
+            if report_only:
+                tables[name] = rows.ordered(key for key, _ in known[name].tasks(everybody))
+            else:
+                tables[name] = run(known[name], rows, everybody, watch)
+    about = [
+        "Where time is measured, runs were alone on the machine with all cores; the beta experiment ran problems side "
+        "by side, one process for each core.",
+        "Time includes factoring the matrix of random measurements; the dictionary of photographs was factored before.",
+        "Parameters of admm and irls were tuned on other problems; the Difference Map has beta = 0.14 everywhere.",
+        f"This call took {(time.monotonic() - started) / 60:.1f} minutes; rows of earlier calls are kept and not "
+        "computed again." + (" Quick settings: few runs, short times." if quick else ""),
+    ]
+    path = write({name: rows for name, rows in tables.items() if rows}, known, folder, about)
+    if quiet:
+        return
+    console = Console()
+    table = Table("claim", "measured", "verdict", title="claims of the paper", show_lines=True)
+    for claim in judge(tables):
+        table.add_row(claim.claim, claim.measured, claim.verdict)
+    console.print(table)
+    failed = sum("failed" in row for rows in tables.values() for row in rows)
+    if failed:
+        console.print(f"{failed} runs failed; their rows say why")
+    console.print(f"written: {path} (report), tables and figures beside it", soft_wrap=True)
