@@ -1,0 +1,232 @@
+"""Experiments: rows that survive a stop, tasks that do not disturb each other, claims judged from made-up rows."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import InputError
+from sparsect.experiments import catalogue, contenders, run
+from sparsect.experiments.claims import HOLDS, NOT, PARTLY, judge
+from sparsect.experiments.document import write
+from sparsect.experiments.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
+from sparsect.experiments.photographs import Reconstructions, photograph
+from sparsect.experiments.rows import Rows
+from sparsect.experiments.summary import at_end, curve, time_to_reach
+
+SMALL = Setting(30, 60, 4, 20.0)
+
+
+def small_experiment(**changes):
+    return ErrorAgainstTime("vary-sparsity", "small", (SMALL,), **{"runs": 2, "seconds": 0.2, "max_iter": 50} | changes)
+
+
+def few(*names):
+    return [contender for contender in contenders() if contender.name in names]
+
+
+class TestRows:
+    def test_kept_as_they_come(self, tmp_path):
+        rows = Rows(tmp_path / "a", {"runs": 2})
+        rows.add("one|0", [{"x": 1.5, "name": "a, b"}, {"x": 2.0, "name": 'c "d"'}])
+        rows.add("two|0", [{"x": 3.0}])
+        again = Rows(tmp_path / "a", {"runs": 2})
+        assert "one|0" in again
+        assert "three|0" not in again
+        assert [row["x"] for row in again.ordered(["two|0", "one|0"])] == [3.0, 1.5, 2.0]
+
+    def test_half_a_line_is_no_task(self, tmp_path):
+        Rows(tmp_path / "a", {}).add("one", [{"x": 1.0}])
+        with (tmp_path / "a" / "rows.csv").open("a") as stream:
+            stream.write('two,"[{""x"": 2')
+        again = Rows(tmp_path / "a", {})
+        assert "two" not in again
+        again.add("three", [{"x": 3.0}])
+        assert [row["x"] for row in Rows(tmp_path / "a", {}).ordered([])] == [1.0, 3.0]
+
+    def test_other_settings_are_refused(self, tmp_path):
+        Rows(tmp_path / "a", {"runs": 2})
+        with pytest.raises(InputError, match="other settings"):
+            Rows(tmp_path / "a", {"runs": 3})
+
+    def test_tables(self, tmp_path):
+        rows = Rows(tmp_path / "a", {})
+        rows.export([{"solver": "omp", "snr_db": 2.0}, {"solver": "lars", "failed": "why"}])
+        assert (tmp_path / "a" / "table.csv").read_text().splitlines() == [
+            "solver,snr_db,failed",
+            "omp,2.0,",
+            "lars,,why",
+        ]
+        with np.load(tmp_path / "a" / "table.npz") as table:
+            np.testing.assert_array_equal(table["snr_db"], [2.0, np.nan])
+            assert list(table["solver"]) == ["omp", "lars"]
+
+
+class TestRuns:
+    def test_adding_a_solver_changes_no_other_row(self, tmp_path):
+        def errors(table):
+            return [
+                (r["solver"], r["run"], r["iteration"], r["snr_db"])
+                for r in table
+                if "iteration" in r and "end" not in r
+            ]
+
+        experiment = small_experiment(seconds=60.0)
+        alone = run(experiment, Rows(tmp_path / "a", {}), few("omp"))
+        both = run(experiment, Rows(tmp_path / "b", {}), few("omp", "aiht", "difference-map"))
+        assert errors(alone) == [row for row in errors(both) if row[0] == "omp"]
+
+    def test_goes_on_where_it_stopped(self, tmp_path):
+        experiment, everybody = small_experiment(), few("omp", "stomp")
+        seen = []
+
+        def stop(name, doing, done, total):
+            seen.append(doing)
+            if len(seen) == 6:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(experiment, Rows(tmp_path / "a", {}), everybody, stop)
+        first = list(Rows(tmp_path / "a", {})._rows)
+        assert 0 < len(first) < 6
+        seen.clear()
+        run(experiment, Rows(tmp_path / "a", {}), everybody, lambda name, doing, done, total: seen.append(doing))
+        assert not {key.replace("|", ", ") for key in first} & set(seen)
+
+    def test_a_solver_that_fails_is_shown_and_the_rest_go_on(self, tmp_path):
+        class Broken:
+            name, needs = "broken", frozenset()
+
+            def init(self, problem):
+                raise RuntimeError("out of order")
+
+            step = estimate = init
+
+        class Nonsense(sparsect.AlternatingMap):
+            name = "nonsense"
+
+            def estimate(self, problem, state):
+                return np.full_like(super().estimate(problem, state), np.nan)
+
+        template = few("omp")[0]
+        brought = [dataclasses.replace(template, name=kind.name, measurements=kind()) for kind in (Broken, Nonsense)]
+        table = run(small_experiment(runs=1), Rows(tmp_path / "a", {}), [*brought, template])
+        assert [(row["solver"], row["failed"]) for row in table if "failed" in row] == [
+            ("broken", "RuntimeError: out of order"),
+            ("nonsense", "ArithmeticError: an estimate that is not a number"),
+        ]
+        assert at_end(table, SMALL.label, "omp").size == 1
+
+    def test_limits_bound_the_solvers(self, tmp_path):
+        table = run(small_experiment(runs=4), Rows(tmp_path / "a", {}), few("omp", "difference-map"))
+        known = at_end(table, SMALL.label, "support known").mean()
+        assert known >= at_end(table, SMALL.label, "omp").mean() - 1e-9
+        assert at_end(table, SMALL.label, "Bayes-optimal").size == 4
+
+    def test_beta_side_by_side(self, tmp_path):
+        experiment = RangeOfBeta("beta", "small", (SMALL,), (-0.5, 0.5), runs=2, max_iter=20)
+        table = run(experiment, Rows(tmp_path / "a", {}), [])
+        assert [(row["run"], row["beta"]) for row in table] == [(0, -0.5), (0, 0.5), (1, -0.5), (1, 0.5)]
+
+    def test_photographs(self, tmp_path):
+        experiment = Reconstructions("dog", "small", ("camera",), (5,), (0.01, 0.02), tmp_path / "dog", max_iter=3)
+        table = run(experiment, Rows(tmp_path / "dog", {}), few("omp", "aiht"))
+        assert {(row["solver"], row["limit"]) for row in table} == {
+            (s, t) for s in ("omp", "aiht") for t in (0.01, 0.02)
+        }
+        assert all(row["refitted_snr_db"] >= row["snr_db"] - 1e-3 for row in table)
+        assert (tmp_path / "dog" / "camera-5-omp-difference.png").exists()
+        assert photograph("camera").shape == (240, 320)
+
+    def test_moments(self):
+        assert moments(10) == [1, 2, 3, 4, 5, 6, 7, 9]
+
+
+TWO_RUNS = [
+    {"setting": "a", "solver": "x", "run": number, "seconds": seconds, "snr_db": snr} | ({"end": 1} if last else {})
+    for number, points in enumerate(([(1.0, 5.0), (2.0, 9.0)], [(1.5, 7.0), (4.0, 20.0)]))
+    for last, (seconds, snr) in enumerate(points)
+]
+
+
+class TestSummary:
+    def test_curves_are_what_had_been_reached(self):
+        found = curve(TWO_RUNS, "a", "x", np.array([0.5, 1.0, 1.7, 5.0]))
+        np.testing.assert_array_equal(found, [[np.nan, 5, 5, 9], [np.nan, np.nan, 7, 20]])
+
+    def test_ends_and_times(self):
+        np.testing.assert_array_equal(at_end(TWO_RUNS, "a", "x"), [9, 20])
+        assert time_to_reach(TWO_RUNS, "a", "x", 6.0) == pytest.approx(1.75)
+        assert time_to_reach(TWO_RUNS, "a", "x", 30.0) == np.inf
+
+
+class TestClaims:
+    def rows(self, **snr):
+        common = {"setting": "a", "run": 0, "seconds": 1.0, "setup_seconds": 0.1, "end": 1}
+        return [common | {"solver": solver.replace("_", "-"), "snr_db": value} for solver, value in snr.items()]
+
+    @pytest.mark.parametrize(("ours", "verdict"), [(15.0, HOLDS), (12.1, PARTLY), (9.0, NOT)])
+    def test_a_lead_is_a_lead(self, ours, verdict):
+        rows = self.rows(difference_map=ours, admm=12.0, irls=11.0)
+        (claim,) = judge({"vary-size": rows})
+        assert claim.verdict == verdict
+        assert "best rival admm 12.0" in claim.measured
+
+    def test_beta(self):
+        rows = [{"setting": "a", "beta": beta, "snr_db": 10.0 + (beta > 0)} for beta in (-0.5, -0.1, 0.1, 0.5, 0.9)]
+        interval, sign = judge({"beta": rows})
+        assert (interval.verdict, sign.verdict) == (HOLDS, NOT)
+
+
+class TestContenders:
+    def test_brought_along(self, tmp_path, monkeypatch):
+        (tmp_path / "mine.py").write_text("import sparsect\nclass Mine(sparsect.AlternatingMap):\n    name = 'mine'\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        assert contenders(["mine:Mine"])[-1].name == "mine"
+        sys.modules.pop("mine")
+
+    @pytest.mark.parametrize("where", ["nothing", "no.such:Thing", "sparsect:NoSuch", "sparsect:Problem", "math:pi"])
+    def test_what_is_no_solver_is_refused(self, where):
+        with pytest.raises(InputError, match="--with: "):
+            contenders([where])
+
+
+class TestReport:
+    def test_from_rows_alone(self, tmp_path):
+        experiments = {
+            "vary-sparsity": small_experiment(),
+            "beta": RangeOfBeta("beta", "small", (SMALL,), (-0.5, 0.2, 0.5), runs=2, max_iter=20),
+        }
+        everybody = contenders()
+        tables = {
+            name: run(experiment, Rows(tmp_path / name, settings_of(experiment)), everybody)
+            for name, experiment in experiments.items()
+        }
+        path = write(tables, experiments, tmp_path, ["a note"])
+        text = path.read_text()
+        assert text.count("<img") == 2
+        assert "verdict" in text
+        assert "http" not in text
+        for name in experiments:
+            assert (tmp_path / f"{name}.png").exists()
+            assert (tmp_path / f"{name}.svg").exists()
+
+    def test_the_catalogue_is_complete(self, tmp_path):
+        for quick in (True, False):
+            assert set(catalogue(tmp_path, quick)) == {
+                "vary-sparsity",
+                "vary-noise",
+                "vary-size",
+                "beta",
+                "dog",
+                "gallery",
+            }
+
+    def test_the_command(self, shell, tmp_path):
+        done = shell("experiment", "list")
+        assert "vary-sparsity" in done.stdout
+        done = shell("experiment", "vary-sparcity")
+        assert done.returncode == 2
+        assert "did you mean 'vary-sparsity'" in done.stderr
