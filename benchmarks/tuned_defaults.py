@@ -2,7 +2,8 @@
 
 Run ``python benchmarks/tuned_defaults.py random-measurements`` or ``... image-patches FOLDER``, FOLDER holding training
 photographs: about half an hour each on two cores, resumable. Writes src/sparsect/data/tuned-SETTING.json and a picture
-of each grid in results/.
+of each grid in results/. ``... admm-by-sparsity`` (ten minutes) tunes ADMM for each sparsity alone and writes
+results/tuned-admm-by-sparsity.json, for benchmarks/solvers.py.
 """
 
 from __future__ import annotations
@@ -53,12 +54,15 @@ SETTINGS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("setting", choices=SETTINGS)
+    parser.add_argument("setting", choices=[*SETTINGS, "admm-by-sparsity"])
     parser.add_argument("folder", nargs="?", help="training photographs, for image-patches")
     parser.add_argument("--method", action="append", help="only this one; repeatable")
     arguments = parser.parse_args()
     if arguments.folder is not None:
         os.environ[PHOTOGRAPHS] = arguments.folder
+    if arguments.setting == "admm-by-sparsity":
+        by_sparsity()
+        return
     path = HERE.parent / "src/sparsect/data" / f"tuned-{arguments.setting}.json"
     shipped = json.loads(path.read_text()) if path.exists() else {}
     for method, (training, max_iter) in SETTINGS[arguments.setting].items():
@@ -78,6 +82,16 @@ def main():
         shipped[method] = {name: value for name, value in asdict(result).items() if name != "stages"}
         with files.replacing(path) as temporary:
             temporary.write_text(json.dumps(shipped, indent=1) + "\n")
+
+
+def by_sparsity():
+    found = {}
+    for s in Training.sparsities:
+        rows = HERE.parent / "out" / f"tuning-admm-{s}.rows.jsonl"
+        found[s] = tune("admm", Training(sparsities=(s,), problems=4), max_iter=600, rows=rows).values
+        print(s, found[s], flush=True)
+    with files.replacing(HERE / "results" / "tuned-admm-by-sparsity.json") as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

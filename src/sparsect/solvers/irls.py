@@ -51,8 +51,8 @@ class IRLS:
     name: ClassVar[str] = "irls"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
 
-    alpha: float = 0.007943
-    beta: float = 0.01
+    alpha: float = 0.01585
+    beta: float = 0.001
     p: float = 0.5
 
     def __post_init__(self) -> None:
