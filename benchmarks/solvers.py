@@ -43,6 +43,7 @@ def solvers():
     """Label, a function from a problem to its solver, and iterations at the most."""
     beta, admm, irls = (tuned(name).values for name in ("difference-map", "admm", "irls"))
     fixed = {
+        "annealed-difference-map": (sparsect.AnnealedDifferenceMap(), 1000),
         f"difference-map, beta = {beta['beta']:g} (tuned)": (sparsect.DifferenceMap(**beta), 500),
         "difference-map, beta = 0.14": (sparsect.DifferenceMap(0.14), 500),
         "alternating-map": (sparsect.AlternatingMap(), 500),

@@ -56,10 +56,14 @@ class Need(Enum):
 class Solver(Protocol):
     """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
 
-    A solver whose rows are independent of each other may also have ``leap(problem, state, count, goal)``, which takes
-    up to ``count`` steps at once, fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks
-    in between. A solver with ``compiled = True`` is run once on a tiny problem before the clock starts, so that
-    compilation is never counted. One with ``uses_noise_norm = True`` takes the problem's noise level into account.
+    What a solver may also have:
+
+    - ``leap(problem, state, count, goal)``, if its rows are independent of each other: up to ``count`` steps at once,
+      fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks in between;
+    - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
+    - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
+      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off;
+    - ``uses_noise_norm = True``: it takes the problem's noise level into account.
     """
 
     name: ClassVar[str]

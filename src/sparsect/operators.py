@@ -66,6 +66,13 @@ class Operator(ABC):
         self.factor_seconds += time.perf_counter() - start
         return space
 
+    @cached_property
+    def column_energy(self) -> float:
+        """Mean squared norm of Phi's columns, estimated from random rows where Phi is not there as an array; or 1."""
+        generate = generator(0)
+        energies = [float(norm(self.forward(self._probe(generate, self.shape[1])))[0]) ** 2 for _ in range(16)]
+        return sum(energies) / len(energies) / self.shape[1] or 1.0
+
     def _factor(self) -> RowSpace:
         if self.frame_bound is not None:
             return TightFrame(self.forward, self.adjoint, self.frame_bound)
@@ -129,6 +136,11 @@ class DenseOperator(Operator):
         if str(dtype) not in self._promoted:
             self._promoted[str(dtype)] = DenseOperator(xp.astype(self.Phi, dtype), self.rank_tol)
         return self._promoted[str(dtype)], y
+
+    @cached_property
+    def column_energy(self) -> float:
+        xp = namespace(self.Phi)
+        return float(xp.sum(xp.abs(self.Phi) ** 2)) / self.shape[1] or 1.0
 
     def _factor(self) -> RowSpace:
         return SingularVectors(self.Phi, self.rank_tol)

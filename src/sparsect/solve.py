@@ -133,14 +133,15 @@ class Run:
         x = self.solver.estimate(problem, state)
         return least_squares.refit(problem, x) if self.refit else x
 
-    def advance(self, count: int = 1) -> None:
-        """Up to ``count`` steps of every running row; rows that are done leave the batch."""
+    def advance(self, count: int = 1, fraction: float = 0.0) -> None:
+        """Up to ``count`` steps of every running row, ``fraction`` of the run over; rows that are done leave."""
         before = self.progress
         with self._clocked():
             if count > 1:
                 state = self.solver.leap(before.problem, before.state, count, self.goal[before.rows])
             else:
-                state = self.solver.step(before.problem, before.state)
+                over = (fraction,) if getattr(self.solver, "scheduled", False) else ()
+                state = self.solver.step(before.problem, before.state, *over)
             after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
             gap = to_numpy(state.gap)
             lost = ~(gap <= self.limit[before.rows])
@@ -242,11 +243,16 @@ def solve(
         looks = [max_iter, trace.next_moment(now), now - now % checkpoint_every + checkpoint_every]
         return min(looks) - now
 
+    def spent() -> float:
+        """The fraction of iterations or seconds that is over; 1 before the last iteration."""
+        iterations = run.progress.iteration / max(max_iter - 1, 1)
+        return min(1.0, max(iterations, run.clock.seconds / max_seconds if max_seconds else 0.0))
+
     try:
         while run.progress.rows.size and run.progress.iteration < max_iter:
             if max_seconds is not None and run.clock.seconds >= max_seconds:
                 break
-            run.advance(leap())
+            run.advance(leap(), spent())
             snapshot = Snapshot(run)
             trace.observe(snapshot)
             if callback is not None and callback(snapshot):

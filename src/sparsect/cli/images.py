@@ -19,7 +19,7 @@ from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
 from ..images.gallery import page
 from ..images.samples import FILES as SAMPLES
-from ..images.settings import METHOD, tuned_for_images
+from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
 from ..solvers import ADMM, METHODS
 from .common import bar_on_terminal
 
@@ -218,7 +218,9 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
 @click.command(epilog=DENOISE_EXAMPLES)
 @click.argument("image")
 @click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
-@click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
+@click.option(
+    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map."
+)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
@@ -253,7 +255,9 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 @click.option(
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
-@click.option("--method", "-m", default=METHOD, show_default=True, help="omp, ormp, difference-map, alternating-map.")
+@click.option(
+    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map."
+)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]

@@ -26,6 +26,7 @@ ORDER = (
     "omp",
     "ormp",
     "vamp",
+    "annealed-difference-map",
 )
 PAPER_BETA = 0.14
 

@@ -18,7 +18,7 @@ from ..solve import solve
 from .files import pixels
 from .patches import PatchGrid, like_image, planes
 from .reconstruct import Progress
-from .settings import METHOD, tuned_for_images
+from .settings import WITHIN_NOISE, tuned_for_images
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ OPPONENT /= np.linalg.norm(OPPONENT, axis=1, keepdims=True)
 def denoise(
     image: Any,
     sigma: float | None = None,
-    method: str | Solver = METHOD,
+    method: str | Solver = WITHIN_NOISE,
     *,
     dictionary: Dictionary | None = None,
     stride: int = 3,
@@ -75,7 +75,7 @@ def denoise(
 def inpaint(
     image: Any,
     mask: Any,
-    method: str | Solver = METHOD,
+    method: str | Solver = WITHIN_NOISE,
     *,
     dictionary: Dictionary | None = None,
     stride: int = 5,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from ..algorithm import Solver
 from ..checks import choice
-from ..solvers import METHODS, FalseAlarm, StagewiseOMP
+from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarm, StagewiseOMP
 from ..tuning import shipped, tuned
 
-# What codes patches where no method is asked for.
-METHOD = "ormp"
+# What codes patches where no method is asked for, and where a noise level is given.
+METHOD, WITHIN_NOISE = "annealed-difference-map", "ormp"
 SETTING = "image-patches"
 # Atoms of a learned dictionary are too much alike for the rule that StOMP has for random matrices; of false alarm rates
 # from 1e-10 to 1/2 this one served best on training patches.
-STOMP = StagewiseOMP(FalseAlarm(0.01), stages=30)
+CHOSEN: dict[str, Solver] = {
+    "stomp": StagewiseOMP(FalseAlarm(0.01), stages=30),
+    METHOD: AnnealedDifferenceMap("approximation"),
+}
 
 
 def tuned_for_images(method: str | Solver) -> Solver:
@@ -20,8 +23,8 @@ def tuned_for_images(method: str | Solver) -> Solver:
     if not isinstance(method, str):
         return method
     kind = METHODS[choice("method", method, METHODS)]
-    if kind is StagewiseOMP:
-        return STOMP
+    if method in CHOSEN:
+        return CHOSEN[method]
     values = tuned(method, SETTING).values if method in shipped(SETTING) else {}
     solver: Solver = kind(**values)
     return solver

@@ -5,6 +5,7 @@ from typing import Any
 from .admm import ADMM
 from .aiht import AcceleratedHardThresholding, NormalizedHardThresholding
 from .alternating_map import AlternatingMap
+from .annealed import AnnealedDifferenceMap
 from .difference_map import DifferenceMap
 from .irls import IRLS
 from .lars import LeastAngleRegression
@@ -16,6 +17,7 @@ from .vamp import VectorAMP
 METHODS: dict[str, Any] = {
     solver.name: solver
     for solver in (
+        AnnealedDifferenceMap,
         DifferenceMap,
         AlternatingMap,
         ADMM,
@@ -37,6 +39,7 @@ __all__ = [
     "METHODS",
     "AcceleratedHardThresholding",
     "AlternatingMap",
+    "AnnealedDifferenceMap",
     "DifferenceMap",
     "FalseAlarm",
     "FalseDiscovery",
