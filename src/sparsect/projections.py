@@ -14,13 +14,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from .arrays import Array, epsilon, floating, namespace, norm, real_vecdot
+import numpy as np
+
+from .arrays import Array, contiguous, epsilon, floating, is_complex, is_numpy, namespace, norm, real_vecdot
 from .checks import reject, settle_number, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
 from .problems import Problem
 from .row_space import RowSpace
 
+# Numbers in an array from which on the compiled kernels are used, and about how often they go over a row.
+LARGE, PASSES = 2**15, 12
 # Newton's iteration for the ball took at most 19 steps on anything tried; this only bounds it.
 MAX_NEWTON = 60
 
@@ -48,6 +52,14 @@ def keep_largest(x: Array, sparsity: int) -> Array:
         return xp.zeros_like(x)
     if sparsity == n:
         return x
+    if _worth_compiling(x):
+        from .kernels.rows import over_rows
+        from .kernels.thresholding import keep as keep_in_rows
+
+        rows = contiguous(x).reshape(-1, n)
+        kept = np.empty_like(rows)
+        over_rows(keep_in_rows, rows.shape[0], rows, sparsity, kept, work=PASSES * n)
+        return kept.reshape(x.shape)
     magnitude = xp.abs(x)
     threshold = kth_largest(magnitude, sparsity)
     keep = magnitude >= threshold
@@ -57,6 +69,26 @@ def keep_largest(x: Array, sparsity: int) -> Array:
         ties = keep & ~above
         keep = above | (ties & (xp.cumulative_sum(xp.astype(ties, room.dtype), axis=-1) <= room))
     return xp.where(keep, x, xp.zeros_like(x))
+
+
+def reflect_and_keep(x: Array, w: Array, sparsity: int) -> tuple[Array, Array, Array]:
+    """u = P_A(x - 2 w), x_new = u + w and ||x_new - x|| for (batch, n) arrays: a step of the map at beta = 1."""
+    if _worth_compiling(x) and 0 < sparsity < x.shape[-1]:
+        from .kernels import thresholding
+        from .kernels.rows import over_rows
+
+        x, w = contiguous(x), contiguous(w)
+        u, moved, gap = np.empty_like(x), np.empty_like(x), np.empty(x.shape[0], dtype=x.dtype)
+        over_rows(thresholding.reflect_and_keep, x.shape[0], x, w, sparsity, u, moved, gap, work=PASSES * x.shape[1])
+        return u, moved, gap
+    u = keep_largest(x - 2 * w, sparsity)
+    moved = u + w
+    return u, moved, norm(moved - x)
+
+
+def _worth_compiling(x: Array) -> bool:
+    """Whether x is real, in main memory and large enough for loading the compiled kernels to pay."""
+    return is_numpy(namespace(x)) and x.size >= LARGE and not is_complex(x)
 
 
 class DataSet(ABC):

@@ -73,12 +73,12 @@ class Page:
 
     def pictures(self, pictures: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
         """Images with values from 0 to 1, side by side where there is room, each with its caption."""
-        figures = [_figure(caption, _png(image)) for caption, image in pictures]
+        figures = [_figure(caption, _jpeg(image), "jpeg") for caption, image in pictures]
         self._parts.append(f'<div class="pictures">{"".join(figures)}</div>')
 
     def figure(self, caption: str, path: str | os.PathLike[str]) -> None:
         """A PNG file over the whole width of the page."""
-        self._parts.append(_figure(caption, Path(path).read_bytes()))
+        self._parts.append(_figure(caption, Path(path).read_bytes(), "png"))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """The whole page, or nothing."""
@@ -93,14 +93,14 @@ class Page:
             )
 
 
-def _figure(caption: str, png: bytes) -> str:
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def _figure(caption: str, data: bytes, kind: str) -> str:
+    source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return f'<figure><img alt="{escape(caption)}" src="{source}"><figcaption>{escape(caption)}</figcaption></figure>'
 
 
-def _png(image: np.ndarray[Any, Any]) -> bytes:
+def _jpeg(image: np.ndarray[Any, Any]) -> bytes:
     from PIL import Image
 
     stream = io.BytesIO()
-    Image.fromarray(np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)).save(stream, "png", optimize=True)
+    Image.fromarray(np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)).save(stream, "jpeg", quality=88)
     return stream.getvalue()

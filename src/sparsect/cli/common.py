@@ -17,22 +17,19 @@ from ..solvers import METHODS
 def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None = None) -> Solver:
     """The named method with its settings."""
     kind = METHODS[choice("--method", method, METHODS)]
-    numbers = {
-        field.name: field.type for field in dataclasses.fields(kind) if str(field.type).startswith(("float", "int"))
-    }
+    plain = {field.name: str(field.type).partition(" ")[0] for field in dataclasses.fields(kind)}
+    readers: dict[str, Any] = {"float": float, "int": int, "str": str}
+    accepted = {"float": "a number", "int": "a whole number"}
+    known = [name for name, type_name in plain.items() if type_name in readers]
     chosen: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
-        if not equals or name not in numbers:
-            raise reject(
-                "--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(numbers) or 'none'} ({method})"
-            )
-        kind_of_number = int if numbers[name] == "int" else float
+        if not equals or name not in known:
+            raise reject("--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(known) or 'none'} ({method})")
         try:
-            chosen[name] = kind_of_number(value)
+            chosen[name] = readers[plain[name]](value)
         except ValueError:
-            accepted = "a whole number" if kind_of_number is int else "a number"
-            raise reject(f"--set {name}", repr(value), accepted) from None
+            raise reject(f"--set {name}", repr(value), accepted[plain[name]]) from None
     if alpha is not None:
         if not any(field.name == "data_set" for field in dataclasses.fields(kind)):
             raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")

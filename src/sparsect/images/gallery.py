@@ -9,10 +9,13 @@ import numpy as np
 from ..dictionary import Dictionary
 from ..plots import atom_tiles
 from ..report import Page
+from .files import resize
 from .reconstruct import Reconstruction
 
 Array = np.ndarray[Any, Any]
 
+# Pictures on a page are scaled down to this many pixels on their longer side.
+WIDEST = 1280
 # Differences are drawn from black at minus this to white at plus this, as in the paper.
 DIFFERENCE_SCALE = 0.3
 
@@ -62,14 +65,18 @@ def page(
     document.section(f"Differences, from black at -{DIFFERENCE_SCALE} to white at +{DIFFERENCE_SCALE}")
     captions = {method: f"{method}, {result.patch_snr_db:.1f} dB" for method, result in results.items()}
     document.pictures(
-        [("original", original)]
-        + [(captions[method], difference(original, result.image)) for method, result in results.items()]
+        [("original", _shown(original))]
+        + [(captions[method], _shown(difference(original, result.image))) for method, result in results.items()]
     )
     document.section("Reconstructions")
-    document.pictures([(captions[method], result.image) for method, result in results.items()])
+    document.pictures([(captions[method], _shown(result.image)) for method, result in results.items()])
     document.section("Settings")
     document.table(["method", "settings"], [[method, result.method] for method, result in results.items()])
     document.section("Atoms")
     document.text(f"The {n} atoms of the dictionary, low frequencies first.")
     document.pictures([(f"{m}x{n}", (atom_tiles(dictionary.Phi) + 1) / 2)])
     return document
+
+
+def _shown(image: Array) -> Array:
+    return resize(image, WIDEST) if max(image.shape) > WIDEST else image

@@ -187,8 +187,8 @@ def reconstruct(
             result = solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit)
             fits = to_numpy(dictionary.operator.forward(result.x))
             grid.add(total, fits + mean[:, None], block)
-            error += float(((fits - signals) ** 2).sum(dtype=np.float64))
-            energy += float((signals**2).sum(dtype=np.float64))
+            error += _squares(fits - signals)
+            energy += _squares(signals)
             matrices.append(csr_array(to_numpy(result.x)))
             means.append(mean)
             seconds += result.seconds
@@ -197,11 +197,12 @@ def reconstruct(
             if progress is not None:
                 progress(done, everything)
         restored.append(total / grid.cover)
-    whole = like_image(restored, image)
+    signal = sum(_squares(channel) for channel in channels)
+    noise = sum(_squares(found - channel) for found, channel in zip(restored, channels, strict=True))
     codes = Codes(vstack(matrices, format="csr"), np.concatenate(means), image.shape, grid.patch, grid.stride)
     return Reconstruction(
-        image=whole,
-        snr_db=decibels(float((image**2).sum(dtype=np.float64)), float(((whole - image) ** 2).sum(dtype=np.float64))),
+        image=like_image(restored, image),
+        snr_db=decibels(signal, noise),
         patch_snr_db=decibels(energy, error),
         codes=codes,
         seconds=seconds,
@@ -209,6 +210,11 @@ def reconstruct(
         method=repr(solver),
         sparsity=sparsity,
     )
+
+
+def _squares(values: Array) -> float:
+    """The sum of squares, in double precision without a copy in it."""
+    return float(np.einsum("ij,ij->", values, values, dtype=np.float64))
 
 
 def decibels(energy: float, error: float) -> float:

@@ -11,7 +11,7 @@ from ..arrays import Array, namespace, norm
 from ..checks import choice
 from ..least_squares import refit
 from ..problems import Problem
-from ..projections import DataProjection, Relaxed, keep_largest
+from ..projections import DataProjection, Relaxed, keep_largest, reflect_and_keep
 
 FIRST = 0.03
 LAST = {"recovery": 0.5, "approximation": 1.0}
@@ -84,12 +84,11 @@ class AnnealedDifferenceMap:
         """One step with the alpha that belongs to the ``fraction`` of the run that is over."""
         data = self._data(problem, fraction)
         w, w_image = data.correction(state.image, state.target, state.radius)
-        u = keep_largest(state.x - 2 * w, problem.sparsity)
-        x = u + w
+        u, x, gap = reflect_and_keep(state.x, w, problem.sparsity)
         moved: dict[str, Any] = {"x": x, "image": data.image_of_sparse(u) + w_image, "sparse": u}
         if self.goal == "recovery" and fraction >= 1 - AVERAGED:
             moved |= {"total": state.total + u, "count": state.count + 1}
-        return dataclasses.replace(state, gap=norm(x - state.x), **moved)
+        return dataclasses.replace(state, gap=gap, **moved)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
         """The thresholded average, or the refitted point of A; where the gap has closed, the point itself."""

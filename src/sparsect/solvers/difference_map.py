@@ -10,7 +10,7 @@ from ..algorithm import Need, State
 from ..arrays import Array, namespace, norm
 from ..checks import settle_number
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, keep_largest
+from ..projections import DataProjection, DataSet, keep_largest, reflect_and_keep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,8 @@ class DifferenceMap:
         xp = namespace(state.x)
         if state.sparse is None:
             w, w_image = data.correction(state.image, state.target, state.radius)
-            in_A = keep_largest(state.x - 2 * w, s)
-            x = in_A + w
-            return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, gap=norm(x - state.x))
+            in_A, x, gap = reflect_and_keep(state.x, w, s)
+            return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, gap=gap)
         f_A_image = (1 - 1 / beta) * state.sparse_image + state.image / beta
         both, both_images = data.correction(xp.stack([state.image, f_A_image]), state.target, state.radius)
         w, z, z_image = both[0, ...], both[1, ...], both_images[1, ...]
