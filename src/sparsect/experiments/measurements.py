@@ -50,7 +50,7 @@ class ErrorAgainstTime:
     title: str
     settings: tuple[Setting, ...]
     runs: int = 10
-    seconds: float = 3.0
+    seconds: float = 2.0
     max_iter: int = 3000
     timed: bool = True
 
