@@ -18,14 +18,15 @@ SHIFT, BINS = 19, 4096
 def _threshold(v, s, rounded, bits, counts, members):
     """The s-th largest magnitude of v, and how many entries equal to it are among the s largest."""
     n = v.size
-    top = 0
+    top = np.int64(0)
     for j in range(n):
         rounded[j] = abs(v[j])
     counts[:] = 0
     for j in range(n):
         place = np.int64(bits[j]) >> SHIFT
         counts[place] += 1
-        top = max(top, place)
+        if place > top:
+            top = place
     left, place = s, top
     while counts[place] < left:
         left -= counts[place]

@@ -152,8 +152,13 @@ class VectorAMP:
         return x2, r, gamma, xp.where(noise > least, noise, least)
 
     def estimate(self, problem: Problem, state: MessageState) -> Array:
-        """P_A of the posterior mean; the mean itself, ``state.x``, is the Bayes estimate and not sparse."""
-        return keep_largest(state.x, problem.sparsity)
+        """P_A of the posterior mean; the mean itself, ``state.x``, is the Bayes estimate and not sparse.
+
+        Where Phi is far from random the messages may run away; a mean that fits worse than zero is replaced by it.
+        """
+        xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
+        fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)
+        return xp.where(fits[:, None], x, xp.zeros_like(x))
 
 
 def posterior(
