@@ -63,6 +63,7 @@ class Solver(Protocol):
     - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
     - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
       from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off;
+    - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
     - ``uses_noise_norm = True``: it takes the problem's noise level into account.
     """
 

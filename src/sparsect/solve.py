@@ -129,9 +129,9 @@ class Run:
         self.clock.seconds -= spent
 
     def estimate(self, problem: Problem, state: Any) -> Array:
-        """The solver's answer for the given rows, refitted if that was asked for."""
+        """The solver's answer for the given rows, refitted if that was asked for and it is not a fit already."""
         x = self.solver.estimate(problem, state)
-        return least_squares.refit(problem, x) if self.refit else x
+        return least_squares.refit(problem, x) if self.refit and not getattr(self.solver, "fitted", False) else x
 
     def advance(self, count: int = 1, fraction: float = 0.0) -> None:
         """Up to ``count`` steps of every running row, ``fraction`` of the run over; rows that are done leave."""

@@ -51,7 +51,7 @@ image_option = {
     "dictionary": click.option(
         "--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]"
     ),
-    "max_iter": click.option("--max-iter", type=int, default=400, show_default=True, help="Iterations for each patch."),
+    "max_iter": click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations for each patch."),
     "quiet": click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table."),
 }
 
@@ -70,7 +70,7 @@ image_option = {
 @click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
 @click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
 @image_option["max_iter"]
-@click.option("--seconds-per-patch", type=float, help="Time for each patch, on average.  [default: 0.05 with 'all']")
+@click.option("--seconds-per-patch", type=float, help="Time for each patch, on average.  [default: 0.02 with 'all']")
 @click.option("--width", type=int, help="Scale the longer side to so many pixels first.  [default: 320 for samples]")
 @click.option("--grey", is_flag=True, help="Turn colours into grey first; samples always are.")
 @click.option("--out", metavar="FOLDER", help="Where everything is written.  [default: out/reconstruct-IMAGE]")
@@ -86,7 +86,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     chosen = list(METHODS) if everything else [choice("--method", name, METHODS) for name in dict.fromkeys(methods)]
     seconds = options["seconds_per_patch"]
     if seconds is None and everything:
-        seconds = 0.05
+        seconds = 0.02
     name, original = _photograph(image or "chelsea", options["width"], options["grey"])
     dictionary = load_dictionary(options["dictionary"])
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")

@@ -133,7 +133,7 @@ def reconstruct(
     dictionary: Dictionary | None = None,
     stride: int | None = None,
     refit: bool = True,
-    max_iter: int = 400,
+    max_iter: int = 1000,
     seconds_per_patch: float | None = None,
     progress: Progress | None = None,
 ) -> Reconstruction:

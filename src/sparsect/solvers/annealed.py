@@ -63,6 +63,11 @@ class AnnealedDifferenceMap:
     def __post_init__(self) -> None:
         choice("goal", self.goal, LAST)
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimate is a least-squares fit already."""
+        return self.goal == "approximation"
+
     def init(self, problem: Problem) -> AnnealedState:
         """Start from the relaxed projection of 0."""
         data = self._data(problem, 0.0)

@@ -41,6 +41,7 @@ class OrthogonalMatchingPursuit:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    fitted: ClassVar[bool] = True
     follow_freedom: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> PursuitState:
