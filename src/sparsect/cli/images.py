@@ -51,7 +51,9 @@ image_option = {
     "dictionary": click.option(
         "--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]"
     ),
-    "max_iter": click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations for each patch."),
+    "max_iter": click.option(
+        "--max-iter", type=int, default=1000, show_default=True, help="Iterations for each patch."
+    ),
     "quiet": click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table."),
 }
 

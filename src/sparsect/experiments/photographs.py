@@ -16,7 +16,7 @@ from ..images.patches import PatchGrid
 from ..images.reconstruct import decibels
 from ..least_squares import refit
 from ..problems import Problem
-from ..solve import Snapshot, solve
+from ..solve import solve
 from .contenders import Contender
 from .rows import Row
 
@@ -40,7 +40,6 @@ class Reconstructions:
     sparsities: tuple[int, ...]
     limits: tuple[float, ...]
     folder: Path
-    every: int = 1
     max_iter: int = 3000
     timed: bool = True
 
@@ -52,43 +51,31 @@ class Reconstructions:
                     yield f"{image}|{sparsity}|{contender.name}", (image, sparsity, contender)
 
     def compute(self, image: str, sparsity: int, contender: Contender) -> list[Row]:
-        """Rows of one task: SNR when each limit is reached, plain and refitted; the last one also as pictures."""
+        """Rows of one task: a run within each limit, its SNR plain and refitted; the last one also as pictures."""
         pixels = photograph(image)
         dictionary = load_dictionary()
         dictionary.operator.row_space, dictionary.operator.gram_matrix  # noqa: B018
         grid = PatchGrid(pixels.shape, dictionary.patch)
-        numbers = np.arange(0, grid.count, self.every)
-        patches = grid.patches(pixels, numbers)
+        everything = np.arange(grid.count)
+        patches = grid.patches(pixels, everything)
         means = patches.mean(axis=1, keepdims=True)
         problem = Problem(dictionary.operator, patches - means, sparsity)
-        caught: dict[float, Array] = {}
-
-        def catch(now: Snapshot) -> bool:
-            for limit in self.limits:
-                if limit not in caught and now.seconds >= limit * problem.batch:
-                    caught[limit] = now.x
-            return len(caught) == len(self.limits)
-
-        # Pursuits are done long before the limits, and take many steps at once when nobody watches.
-        watch = None if hasattr(contender.images, "leap") else catch
-        result = solve(problem, contender.images, max_iter=self.max_iter, record=(), callback=watch)
         rows, energy = [], float((problem.y**2).sum())
         for limit in self.limits:
-            x = caught.get(limit, result.x)
+            seconds = limit * problem.batch
+            result = solve(problem, contender.images, max_iter=self.max_iter, max_seconds=seconds, record=())
             row: Row = {"image": image, "sparsity": sparsity, "solver": contender.name, "limit": limit}
-            for name, code in (("snr_db", x), ("refitted_snr_db", refit(problem, x))):
-                fits = problem.operator.forward(code)
-                row[name] = decibels(energy, float(((fits - problem.y) ** 2).sum()))
+            for name, code in (("snr_db", result.x), ("refitted_snr_db", refit(problem, result.x))):
+                row[name] = decibels(energy, float(((problem.operator.forward(code) - problem.y) ** 2).sum()))
                 if not np.isfinite(row[name]):
                     raise ArithmeticError("an estimate that is not a number")
-            rows.append(row | {"ms_per_patch": 1e3 * min(result.seconds / problem.batch, limit)})
-        if self.every == 1:
-            whole = np.zeros_like(pixels)
-            grid.add(whole, problem.operator.forward(caught.get(self.limits[-1], result.x)) + means, numbers)
-            whole /= grid.cover
-            stem = self.folder / f"{image}-{sparsity}-{contender.name}"
-            write_image(f"{stem}.png", whole)
-            write_image(f"{stem}-difference.png", difference(pixels, whole))
+            rows.append(row | {"ms_per_patch": 1e3 * result.seconds / problem.batch})
+        whole = np.zeros_like(pixels)
+        grid.add(whole, problem.operator.forward(result.x) + means, everything)
+        whole /= grid.cover
+        stem = self.folder / f"{image}-{sparsity}-{contender.name}"
+        write_image(f"{stem}.png", whole)
+        write_image(f"{stem}-difference.png", difference(pixels, whole))
         return rows
 
 
