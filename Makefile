@@ -19,7 +19,7 @@ test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
 lint: .venv/installed-dev  ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-bench: .venv/installed-dev  ## the numbers in benchmarks/results
+bench: .venv/installed-dev  ## the numbers in benchmarks/results (images.py needs a folder of photographs: call it by hand)
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/solvers.py
 

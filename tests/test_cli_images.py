@@ -41,6 +41,14 @@ class TestReconstruct:
         assert page.count("<img") == 6
         assert "http" not in page
 
+    def test_the_photograph_is_not_overwritten(self, shell, photographs, tmp_path):
+        before = (photographs / "0.png").read_bytes()
+        (tmp_path / "original.png").write_bytes(before)
+        done = shell("reconstruct", "original.png", "--method", "omp", "-s", 3, "--width", 30, "--out", ".")
+        assert done.returncode == 2
+        assert "would be overwritten" in done.stderr
+        assert (tmp_path / "original.png").read_bytes() == before
+
     def test_errors(self, shell, photographs, tmp_path):
         for arguments, message in (
             (("photos/9.png",), "photos/9.png: no such file"),
@@ -49,6 +57,7 @@ class TestReconstruct:
             (("photos/0.png", "--width", 10), "image: got 10x9 pixels, accepted is at least 20x20"),
             (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
+            (("",), "no such file"),
         ):
             done = shell("reconstruct", *arguments)
             assert done.returncode == 2, done.stdout
@@ -129,11 +138,14 @@ class TestRestore:
     def test_errors(self, shell, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.zeros((9, 9)))
         for arguments, message in (
-            (("denoise", "photos/0.png", "--sigma", -3), "sigma: got"),
+            (("denoise", "photos/0.png", "--sigma", -3), "--sigma: got -3, accepted is a positive number"),
             (("denoise", "photos/0.png", "--method", "lars"), "noise_norm: got a value with 'lars'"),
-            (("denoise", "photos/0.png", "--out", "photos/0.png"), "a file that is not the image itself"),
+            (("denoise", "photos/0.png", "--out", "photos/0.png"), "would be overwritten"),
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
+            (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
+            (("denoise", "."), "cannot be read"),
             (("inpaint", "photos/0.png", "--mask", "small.png"), "mask: got shape (9, 9)"),
+            (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
             done = shell(*arguments)
             assert done.returncode == 2, done.stdout

@@ -1,11 +1,21 @@
 """Sources of training signals, the update, and a dictionary recovered from signals that were made with one."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import sparsect
 from sparsect import InputError
-from sparsect.dictionary import ArraySource, Dictionary, PatchSource, Statistics, learn, load_dictionary
+from sparsect.dictionary import (
+    ArraySource,
+    Dictionary,
+    PatchSource,
+    Statistics,
+    as_dictionary,
+    learn,
+    load_dictionary,
+)
 from sparsect.dictionary.learning import gather, optimal_directions
 
 
@@ -131,6 +141,14 @@ class TestLearn:
         with pytest.raises(InputError, match="other values of digest"):
             learn(other, 12, rounds=5, checkpoint=path)
 
+    def test_starts_from_different_atoms(self, rng):
+        short = learn(ArraySource(rng.standard_normal((101, 9)), batch_size=100), 9, rounds=1)
+        few = learn(ArraySource(rng.standard_normal((20, 9))), 40, rounds=1)
+        for learned in (short, few):
+            assert np.linalg.matrix_rank(learned.Phi, tol=1e-6) == 9
+            similar = np.abs(learned.Phi.T @ learned.Phi) - np.eye(learned.Phi.shape[1])
+            assert similar.max() < 1 - 1e-6
+
     def test_constant_signals_are_refused(self):
         with pytest.raises(InputError, match="source: got signals that are all constant"):
             learn(PatchSource([np.ones((10, 10))], 4, 50), 3)
@@ -157,16 +175,33 @@ class TestStore:
         [
             ({"x": np.ones(3)}, "Phi missing"),
             ({"Phi": np.ones(3)}, r"got Phi of shape \(3,\)"),
-            ({"Phi": np.array([["a"]])}, "accepted is a real matrix"),
+            ({"Phi": np.array([["a"]])}, "accepted is a matrix of float32 or float64"),
             ({"Phi": np.zeros((4, 2))}, "columns that are zero"),
             ({"Phi": np.full((4, 2), np.nan)}, "not finite"),
             ({"Phi": np.ones((4, 2)), "rounds": np.array("{")}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array("5")}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "provenance": np.array("[1]")}, "damaged"),
+            ({"Phi": np.ones((4, 2), np.float16)}, "accepted is a matrix of float32 or float64"),
         ],
     )
     def test_other_files_are_refused(self, arrays, message, tmp_path):
         np.savez(tmp_path / "file.npz", **arrays)
         with pytest.raises(InputError, match=f"file.npz: .*{message}"):
             load_dictionary(tmp_path / "file.npz")
+
+    def test_is_pickled_without_its_factorisation(self, rng):
+        dictionary = Dictionary(rng.standard_normal((30, 60)))
+        dictionary.operator.row_space  # noqa: B018
+        copy = pickle.loads(pickle.dumps(dictionary))
+        np.testing.assert_array_equal(copy.Phi, dictionary.Phi)
+        assert "operator" not in copy.__dict__
+
+    def test_whatever_stands_for_one(self, rng, tmp_path):
+        Phi = rng.standard_normal((9, 12))
+        np.save(tmp_path / "Phi.npy", Phi)
+        for value in (Phi, Dictionary(Phi), tmp_path / "Phi.npy"):
+            np.testing.assert_array_equal(as_dictionary(value).Phi, Phi)
+        assert as_dictionary(None).Phi.shape == (400, 1000)
 
     def test_a_broken_file_is_refused(self, tmp_path):
         (tmp_path / "file.npz").write_bytes(b"PK\x03\x04 and then nothing")

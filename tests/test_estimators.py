@@ -58,6 +58,10 @@ class TestSparseCoder:
     def test_errors(self, rng):
         with pytest.raises(InputError, match=r"dictionary: got Phi of shape \(12, 8\), .*transpose it\?"):
             sparsect.SparseCoder(rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
+        with pytest.raises(InputError, match=r"dictionary: got Phi of shape .* complex"):
+            sparsect.SparseCoder(np.ones((8, 12), complex)).fit(np.ones((2, 8)))
+        with pytest.raises(InputError, match=r"codes: got shape \(2, 5\), accepted is \(n_samples, 12\)"):
+            sparsect.SparseCoder(rng.standard_normal((8, 12))).fit(np.ones((2, 8))).inverse_transform(np.ones((2, 5)))
         with pytest.raises(InputError, match="sparsity: got 99, accepted is a whole number from 0 to 12"):
             sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=99).fit_transform(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"method: got 'opm'.*did you mean 'omp'"):

@@ -1,7 +1,11 @@
 """Experiments: rows that survive a stop, tasks that do not disturb each other, claims judged from made-up rows."""
 
 import dataclasses
+import os
+import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -174,6 +178,18 @@ class TestClaims:
         assert claim.verdict == verdict
         assert "best rival admm 12.0" in claim.measured
 
+    def test_no_verdict_without_rows(self):
+        failed = {"setting": "a", "image": "a", "solver": "difference-map", "failed": "why"}
+        for tables in (
+            {"vary-noise": self.rows(difference_map=10.0, admm=9.0)},
+            {"vary-size": self.rows(admm=9.0)},
+            {"vary-size": self.rows(difference_map=9.0)},
+            {"vary-sparsity": self.rows(difference_map=9.0, admm=9.0)},
+            {"dog": [{"image": "a", "sparsity": 1, "limit": 1.0, "solver": "admm", "snr_db": 1.0}]},
+            {"dog": [failed], "beta": [failed], "vary-size": [failed]},
+        ):
+            assert list(judge(tables)) == []
+
     def test_beta(self):
         rows = [{"setting": "a", "beta": beta, "snr_db": 10.0 + (beta > 0)} for beta in (-0.5, -0.1, 0.1, 0.5, 0.9)]
         interval, sign = judge({"beta": rows})
@@ -187,13 +203,24 @@ class TestContenders:
         assert contenders(["mine:Mine"])[-1].name == "mine"
         sys.modules.pop("mine")
 
-    @pytest.mark.parametrize("where", ["nothing", "no.such:Thing", "sparsect:NoSuch", "sparsect:Problem", "math:pi"])
+    @pytest.mark.parametrize(
+        "where",
+        ["nothing", ":", ":X", "no.such:Thing", "sparsect:NoSuch", "sparsect:Problem", "math:pi", "sparsect:ADMM"],
+    )
     def test_what_is_no_solver_is_refused(self, where):
         with pytest.raises(InputError, match="--with: "):
             contenders([where])
 
 
 class TestReport:
+    def test_of_an_experiment_that_has_just_begun(self, tmp_path):
+        experiment = small_experiment(runs=1)
+        rows = Rows(tmp_path / "vary-sparsity", settings_of(experiment))
+        key, arguments = next(iter(experiment.tasks([])))
+        rows.add(key, experiment.compute(*arguments))
+        path = write({"vary-sparsity": rows.ordered([])}, {"vary-sparsity": experiment}, tmp_path, [])
+        assert "No run is finished yet" in path.read_text()
+
     def test_from_rows_alone(self, tmp_path):
         experiments = {
             "vary-sparsity": small_experiment(),
@@ -230,3 +257,28 @@ class TestReport:
         done = shell("experiment", "vary-sparcity")
         assert done.returncode == 2
         assert "did you mean 'vary-sparsity'" in done.stderr
+        done = shell("experiment", "all", "--report-only")
+        assert done.returncode == 2
+        assert "--report-only: got no rows" in done.stderr
+
+    def test_interrupted_while_processes_work(self, tmp_path):
+        command = [sys.executable, "-m", "sparsect", "experiment", "beta", "--out", "out"]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        rows = tmp_path / "out" / "beta" / "rows.csv"
+        while not rows.exists() or not rows.read_text():
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert errors.strip().startswith("sparsect: stopped")
+        # Nobody of the group is left, once the last of them has seen that the first is gone.
+        for _ in range(100):
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.1)
+        pytest.fail("processes are left")

@@ -104,7 +104,7 @@ class TestFiles:
             images.read_image(tmp_path / "half.png")
         with pytest.raises(InputError, match="no such file"):
             images.read_image(tmp_path / "none.png")
-        with pytest.raises(InputError, match="a folder"):
+        with pytest.raises(InputError, match="Is a directory"):
             images.read_image(tmp_path)
 
     def test_a_huge_size_is_refused_before_decoding(self, tmp_path):
@@ -137,6 +137,13 @@ class TestFiles:
         with pytest.raises(InputError, match="cannot be written"):
             images.write_image(tmp_path / "file" / "image.png", np.zeros((2, 2)))
 
+    def test_eight_bits_are_understood_everywhere(self, tmp_path):
+        image = np.arange(0, 240, 10, dtype=np.uint8).reshape(4, 6)
+        images.write_image(tmp_path / "levels.png", image)
+        np.testing.assert_allclose(images.read_image(tmp_path / "levels.png"), image / 255, atol=1e-6)
+        np.testing.assert_allclose(images.grey(image), image / 255, atol=1e-6)
+        assert images.resize(image, 3).max() < 1
+
     def test_resize_keeps_proportions(self, rng):
         assert images.resize(rng.random((30, 60, 3)).astype(np.float32), 20).shape == (10, 20, 3)
         assert images.resize(np.ones((30, 60), dtype=np.float32), 20).min() == 1
@@ -149,6 +156,13 @@ class TestFiles:
 
 
 class TestFolder:
+    def test_numbers_and_slices(self, tmp_path, rng):
+        for name in "abc":
+            images.write_image(tmp_path / f"{name}.png", rng.random((4, 5)))
+        folder = images.Folder(tmp_path)
+        np.testing.assert_array_equal(folder[-1], folder[2])
+        assert len(folder[:2]) == 2
+
     def test_finds_photographs_and_leaves_out_the_rest(self, tmp_path, rng, monkeypatch):
         (tmp_path / "deeper").mkdir()
         for name, shape in (("a.png", (20, 30)), ("deeper/b.jpg", (25, 20, 3)), ("tiny.png", (5, 40))):
@@ -228,6 +242,9 @@ class TestReconstruct:
         np.savez(tmp_path / "other.npz", **arrays | {"indices": arrays["indices"] + 1000})
         with pytest.raises(InputError, match=r"other.npz: damaged codes"):
             images.load_codes(tmp_path / "other.npz")
+        np.savez(tmp_path / "other.npz", **arrays | {"image_shape": np.array([10**9, 10**9])})
+        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
+            images.load_codes(tmp_path / "other.npz")
         np.savez(tmp_path / "other.npz", x=np.ones(3))
         with pytest.raises(InputError, match=r"other.npz: not codes of sparsect"):
             images.load_codes(tmp_path / "other.npz")
@@ -245,6 +262,8 @@ class TestReconstruct:
             images.reconstruct(np.array([[0.5]]), 3, dictionary=small)
         with pytest.raises(InputError, match="sparsity: got 121"):
             images.reconstruct(smooth_image(rng), 121, dictionary=small)
+        with pytest.raises(InputError, match="dictionary: got Phi with columns that are zero"):
+            images.reconstruct(smooth_image(rng), 2, dictionary=np.zeros((64, 3)))
         with pytest.raises(InputError, match="accepted are square patches"):
             images.reconstruct(smooth_image(rng), 2, dictionary=Dictionary(np.eye(6, dtype=np.float32)))
 
@@ -289,6 +308,12 @@ class TestInpaint:
         whole = images.inpaint(np.where(mask, np.float32(0), image), mask, dictionary=small)
         assert np.isfinite(whole).all()
         assert np.abs(whole - image)[mask].mean() < 0.3
+
+    def test_one_known_pixel_is_enough_to_end(self, small, rng):
+        image, mask = smooth_image(rng, 16, 16), np.ones((16, 16), dtype=bool)
+        mask[3, 4] = False
+        whole = images.inpaint(np.where(mask, np.nan, image), mask, dictionary=small, passes=2)
+        np.testing.assert_allclose(whole, image[3, 4], atol=0.05)
 
     def test_nothing_missing_changes_nothing(self, small, rng):
         image = smooth_image(rng)

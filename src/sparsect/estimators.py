@@ -9,9 +9,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .algorithm import Solver
-from .arrays import floating
 from .checks import choice, reject, whole_number
-from .dictionary import ArraySource, Dictionary, learn, load_dictionary
+from .dictionary import ArraySource, Dictionary, as_dictionary, learn
 from .operators import Operator
 from .problems import Problem
 from .solve import solve
@@ -62,6 +61,8 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def inverse_transform(self, codes: Any) -> Array:
         """The signals that codes stand for, (n_samples, n_features)."""
         check_is_fitted(self)
+        if codes.ndim != 2 or codes.shape[1] != self.n_components_:
+            raise reject("codes", f"shape {codes.shape}", f"(n_samples, {self.n_components_})")
         return np.asarray(codes @ self.components_)
 
     @property
@@ -124,11 +125,8 @@ class SparseCoder(_Coder):
         """Check that the dictionary is one for signals like the rows of X; nothing is learned."""
         X = validate_data(self, X, dtype=(np.float64, np.float32))
         features = X.shape[1]
-        dictionary = self.dictionary
-        if dictionary is None:
-            dictionary = load_dictionary() if features == 400 else Dictionary(_cosines(features))
-        elif not isinstance(dictionary, Dictionary):
-            dictionary = Dictionary(floating("dictionary", dictionary, dimensions=(2,)))
+        plain = self.dictionary is None and features != 400
+        dictionary = as_dictionary(_cosines(features) if plain else self.dictionary)
         if dictionary.Phi.shape[0] != features:
             shape = dictionary.Phi.shape
             hint = "; transpose it?" if shape[1] == features else ""

@@ -7,7 +7,6 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +81,15 @@ class Page:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """The whole page, or nothing."""
+        from . import __version__
+
         title, parts = escape(self._title), "\n".join(self._parts)
         with files.replacing(path) as temporary:
             temporary.write_text(
                 f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
                 f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
                 f"<body><h1>{title}</h1>\n{parts}\n"
-                f"<footer><p>sparsect {version('sparsect')}</p></footer>\n</body></html>\n",
+                f"<footer><p>sparsect {__version__}</p></footer>\n</body></html>\n",
                 encoding="utf-8",
             )
 

@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import resources
@@ -173,19 +172,13 @@ def tune(
                 if errors[index] is None
             }
             total = len(coarse) + len(points) if stage else len(coarse) + len(grid.fine(coarse[-1]))
-            try:
-                for future in as_completed(waiting):
-                    index = waiting[future]
-                    errors[index] = future.result()
-                    log.add(points[index], errors[index])
-                    if progress is not None:
-                        known = [error for error in errors if error is not None]
-                        progress(done + len(known), total, min(known))
-            except BrokenProcessPool:
-                raise InputError("workers: the processes died; a script that calls tune() needs a main guard") from None
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+            for future in as_completed(waiting):
+                index = waiting[future]
+                errors[index] = future.result()
+                log.add(points[index], errors[index])
+                if progress is not None:
+                    known = [error for error in errors if error is not None]
+                    progress(done + len(known), total, min(known))
             done += len(points)
             stages.append([{"values": point, "error": error} for point, error in zip(points, errors, strict=True)])
             best = min((row for rows_ in stages for row in rows_), key=lambda row: float(row["error"]))

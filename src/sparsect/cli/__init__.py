@@ -37,7 +37,7 @@ def main() -> None:
         code = 2
     except (click.Abort, KeyboardInterrupt):
         resumable = "recover with --checkpoint, tune, learn and experiment go on when called the same way again"
-        click.echo(f"sparsect: stopped; {resumable}", err=True)
+        click.echo(f"sparsect: stopped ({resumable})", err=True)
         code = 130
     except MemoryError:
         click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..checks import choice
+from ..checks import choice, reject
 from ..experiments import catalogue, contenders, run
 from ..experiments.claims import judge
 from ..experiments.document import write
@@ -47,7 +47,8 @@ def experiment(
         for name, one in known.items():
             click.echo(f"{name:16}{one.title}")
         return
-    chosen = list(known) if "all" in names else [choice("NAME", name, known) for name in dict.fromkeys(names)]
+    asked = [choice("NAME", name, [*known, "all"]) for name in dict.fromkeys(names)]
+    chosen = list(known) if "all" in asked else asked
     everybody = contenders(brought)
     started, tables = time.monotonic(), {}
     bar = bar_on_terminal(quiet)
@@ -56,6 +57,8 @@ def experiment(
     def watch(name: str, doing: str, done: int, total: int) -> None:
         bar.update(task, description=f"{name}: {doing}", completed=done, total=total)
 
+    if report_only and not any((folder / name / "rows.csv").exists() for name in chosen):
+        raise reject("--report-only", f"no rows in {folder}", "a folder that an experiment has written to")
     with bar:
         for name in chosen:
             rows = Rows(folder / name, settings_of(known[name]))

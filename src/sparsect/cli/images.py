@@ -17,7 +17,7 @@ from ..checks import InputError, choice, reject
 from ..dictionary import PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
-from ..images.gallery import page
+from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
 from ..solvers import ADMM, METHODS
@@ -89,12 +89,17 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     seconds = options["seconds_per_patch"]
     if seconds is None and everything:
         seconds = 0.02
-    name, original = _photograph(image or "chelsea", options["width"], options["grey"])
+    name, original = _photograph("chelsea" if image is None else image, options["width"], options["grey"])
     dictionary = load_dictionary(options["dictionary"])
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
+    _check_overwriting(
+        [image, options["dictionary"]],
+        [folder / f"{stem}.png" for stem in ("original", *chosen, *(f"{method}-difference" for method in chosen))]
+        + [folder / f"{method}-codes.npz" for method in chosen],
+    )
     files.check_writable(folder / "index.html")
     solvers: dict[str, Solver] = {method: tuned_for_images(method) for method in chosen}
-    results: dict[str, images.Reconstruction] = {}
+    outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("")
@@ -102,7 +107,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         for number, (method, solver) in enumerate(solvers.items()):
             bar.update(task, description=f"{method} ({number + 1} of {len(solvers)})", completed=0, total=None)
             try:
-                results[method] = images.reconstruct(
+                result = images.reconstruct(
                     original,
                     sparsity,
                     solver,
@@ -117,15 +122,17 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
                 if len(solvers) == 1 or not str(error).startswith("method:"):
                     raise
                 failures[method] = str(error)
-    ranked = dict(sorted(results.items(), key=lambda item: -item[1].patch_snr_db))
+                continue
+            # Written at once, and only what the page needs is kept: images and codes may be large.
+            images.write_image(folder / f"{method}.png", result.image)
+            images.write_image(folder / f"{method}-difference.png", images.difference(original, result.image))
+            result.codes.save(folder / f"{method}-codes.npz")
+            outcomes[method] = Outcome.of(original, result)
+    ranked = dict(sorted(outcomes.items(), key=lambda item: -item[1].patch_snr_db))
     images.write_image(folder / "original.png", original)
-    for method, result in ranked.items():
-        images.write_image(folder / f"{method}.png", result.image)
-        images.write_image(folder / f"{method}-difference.png", images.difference(original, result.image))
-        result.codes.save(folder / f"{method}-codes.npz")
     rows = [
-        [method, f"{r.patch_snr_db:.2f}", f"{r.snr_db:.2f}", f"{1e3 * r.seconds / r.codes.means.size:.2f}"]
-        for method, r in ranked.items()
+        [method, f"{seen.patch_snr_db:.2f}", f"{seen.snr_db:.2f}", f"{seen.ms_per_patch:.2f}"]
+        for method, seen in ranked.items()
     ]
     head = ["method", "SNR of patches without their means (dB)", "SNR of the image (dB)", "ms a patch"]
     with files.replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
@@ -232,8 +239,12 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
 def denoise(image: str, sigma: float | None, **options: Any) -> None:
     """Take white noise out of IMAGE: code patches down to the noise, average where they overlap."""
     noisy, out, truth = _restoration(image, "denoised", options)
+    if sigma is not None and not sigma > 0:
+        raise reject("--sigma", f"{sigma:g}", "a positive number, white being 255")
     if sigma is None:
         sigma = 255 * images.estimate_sigma(noisy)
+        if sigma == 0:
+            raise reject("--sigma", "none, and no noise in the image to estimate it from", "a number")
         if not options["quiet"]:
             click.echo(f"noise estimated: sigma {sigma:.1f} of 255")
     bar = bar_on_terminal(options["quiet"])
@@ -266,10 +277,10 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 @click.option("--out", metavar="FILE.png", help="The whole image.  [default: IMAGE-inpainted.png]")
 @click.option("--truth", metavar="FILE", help="The image with nothing missing, to measure against.")
 @image_option["quiet"]
-def inpaint(image: str, mask: str, **options: Any) -> None:
+def inpaint(image: str, **options: Any) -> None:
     """Fill in the pixels of IMAGE that --mask shows white."""
     torn, out, truth = _restoration(image, "inpainted", options)
-    missing = images.grey(images.read_image(mask)) > 0.5
+    missing = images.grey(images.read_image(options["mask"])) > 0.5
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("patches")
     with bar:
@@ -303,16 +314,23 @@ def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
 
 def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Array, str, Array | None]:
     """The image, where the answer goes, and the truth if there is one; refused before any work is done."""
+    given = images.read_image(image)
     out = options["out"] or f"{Path(image).with_suffix('')}-{suffix}.png"
     check_format(out)
     files.check_writable(out)
-    if Path(out).resolve() == Path(image).resolve():
-        raise reject("--out", repr(out), "a file that is not the image itself")
-    given = images.read_image(image)
+    _check_overwriting([image, options.get("mask"), options["truth"], options["dictionary"]], [Path(out)])
     truth = None if options["truth"] is None else images.read_image(options["truth"])
     if truth is not None and truth.shape != given.shape:
         raise reject("--truth", f"an image of shape {truth.shape}", f"one like the image, {given.shape}")
     return given, out, truth
+
+
+def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
+    """Refuse outputs that would replace an input."""
+    taken = {Path(name).resolve() for name in inputs if name is not None}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise reject("--out", f"a place where {path} would be overwritten, which is read", "another one")
 
 
 def _method(name: str) -> Solver:

@@ -2,7 +2,7 @@
 
 from .learning import Progress, Statistics, learn
 from .sources import ArraySource, PatchSource, Source
-from .store import Dictionary, load_dictionary
+from .store import Dictionary, as_dictionary, load_dictionary
 
 __all__ = [
     "ArraySource",
@@ -11,6 +11,7 @@ __all__ = [
     "Progress",
     "Source",
     "Statistics",
+    "as_dictionary",
     "learn",
     "load_dictionary",
 ]

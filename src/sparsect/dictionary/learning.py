@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import files
 from ..algorithm import Solver
-from ..arrays import Array, from_numpy, namespace, norm, squared_norm, to_numpy
+from ..arrays import Array, from_numpy, namespace, norm, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
 from ..operators import Operator
 from ..problems import Problem
@@ -62,7 +62,7 @@ class Statistics:
 
 
 def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
-    """Code one batch and sum up what the update needs of it, in double precision."""
+    """Code one batch and sum up what the update needs of it; sums over batches are in double precision."""
     codes = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=()).x
     xp = namespace(codes)
     return Statistics(
@@ -214,13 +214,21 @@ def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionar
 
 
 def _signals(source: Source, count: int, seed: int, number: int) -> Array:
-    """``count`` signals that are not constant, from a batch drawn at random for the given round."""
+    """``count`` different signals that are not constant, drawn for the given round; mixtures of them if too few."""
     generate = np.random.default_rng([seed, number])
-    rows = source.batch(int(generate.integers(source.batches)))
-    lengths = to_numpy(norm(rows))
-    usable = np.flatnonzero(lengths > 0.1 * lengths.mean())
-    if usable.size == 0:
+    parts, missing = [], count
+    for index in generate.permutation(source.batches):
+        rows = source.batch(int(index))
+        xp, lengths = namespace(rows), to_numpy(norm(rows))
+        usable = generate.permutation(np.flatnonzero(lengths > 0.1 * lengths.mean()))[:missing]
+        parts.append(take_rows(rows, usable))
+        missing -= usable.size
+        if missing == 0:
+            break
+    signals = xp.concat(parts)
+    if signals.shape[0] == 0:
         raise reject("source", "signals that are all constant", "signals that vary")
-    chosen = generate.choice(usable, count, replace=usable.size < count)
-    xp = namespace(rows)
-    return xp.take(rows, xp.asarray(chosen, device=rows.device), axis=0)
+    if missing:
+        weights = from_numpy(generate.standard_normal((missing, signals.shape[0])), signals)
+        signals = xp.concat([signals, xp.astype(weights, signals.dtype) @ signals])
+    return signals

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array, floating, from_numpy, namespace, to_numpy
+from ..arrays import Array, floating, from_numpy, namespace, take_rows, to_numpy
 from ..checks import reject, whole_number
 
 # Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
@@ -83,29 +83,30 @@ class PatchSource:
             if min(shape) < patch:
                 accepted = f"at least {patch} in both directions"
                 raise reject(f"images[{index}]", f"{shape[0]}x{shape[1]} pixels", accepted)
-        self._places = (shapes - patch + 1).prod(axis=1)
+        self._shapes, self._places = shapes, (shapes - patch + 1).prod(axis=1)
 
     def batch(self, index: int) -> Array:
         """Patches drawn with a generator seeded by the source's seed and the number of the batch."""
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
         chosen = generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum())
-        images = {number: self._images[number] for number in sorted({int(number) for number in chosen})}
-        first = next(iter(images.values()))
-        xp, side = namespace(first), self._patch
-        pixels = xp.concat([xp.reshape(image, (image.shape[0] * image.shape[1],)) for image in images.values()])
-        shapes = np.array([image.shape for image in images.values()])
-        starts = np.concatenate([[0], np.cumsum(shapes.prod(axis=1))[:-1]])
-        # Every patch: an image, a place in it, and from them the index of its first pixel among all pixels.
-        image = np.searchsorted(list(images), generate.choice(chosen, rows))
-        across = shapes[image, 1] - side + 1
-        place = generate.integers((shapes[image, 0] - side + 1) * across)
-        corner = starts[image] + place // across * shapes[image, 1] + place % across
-        corner, width, steps = (from_numpy(part, first) for part in (corner, shapes[image, 1], np.arange(side)))
-        places = corner[:, None, None] + steps[None, :, None] * width[:, None, None] + steps[None, None, :]
-        patches = xp.take(pixels, xp.reshape(places, (rows * side * side,)), axis=0)
-        patches = xp.reshape(patches, (rows, side * side))
+        image = generate.choice(chosen, rows)
+        across = self._shapes[image, 1] - self._patch + 1
+        place = generate.integers((self._shapes[image, 0] - self._patch + 1) * across)
+        corner = place // across * self._shapes[image, 1] + place % across
+        # Image by image, so that no more than one need be in memory.
+        parts = [self._cut(self._images[int(number)], corner[image == number]) for number in np.unique(image)]
+        xp, order = namespace(parts[0]), np.argsort(image, kind="stable")
+        patches = take_rows(xp.concat(parts), np.argsort(order))
         return patches - xp.mean(patches, axis=1, keepdims=True)
+
+    def _cut(self, image: Array, corner: np.ndarray[Any, Any]) -> Array:
+        """Patches of one image, given the numbers of their first pixels in row-major order."""
+        xp, side, (height, width) = namespace(image), self._patch, image.shape
+        corner, steps = from_numpy(corner, image), from_numpy(np.arange(side), image)
+        places = corner[:, None, None] + steps[None, :, None] * width + steps[None, None, :]
+        pixels = xp.reshape(image, (height * width,))
+        return xp.reshape(xp.take(pixels, xp.reshape(places, (-1,)), axis=0), (corner.shape[0], side * side))
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import files
-from ..arrays import Array, namespace, norm, to_numpy
-from ..checks import InputError
+from ..arrays import Array, floating, namespace, norm, to_numpy
+from ..checks import InputError, reject
 from ..operators import Operator, as_operator
 
 BUNDLED = "dictionary-20x20.npz"
@@ -26,7 +26,7 @@ class Dictionary:
 
     Attributes
     ----------
-    Phi : (m, n), columns of norm 1
+    Phi : (m, n), one atom a column, of norm 1 where it was learned
     rounds : numbers of every round of learning: error, nonzeros, and those on validation signals
     provenance : what it was learned from and how, in plain values
     """
@@ -55,6 +55,10 @@ class Dictionary:
         words = {name: np.array(json.dumps(getattr(self, name))) for name in ("rounds", "provenance")}
         files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the factorisation, which is many times larger and soon made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+
     def __repr__(self) -> str:
         m, n = self.Phi.shape
         return f"Dictionary({m}x{n}, {len(self.rounds)} rounds)"
@@ -78,9 +82,20 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
         try:
             words = {key: json.loads(str(arrays[key])) for key in ("rounds", "provenance") if key in arrays}
         except ValueError:
-            raise InputError(f"{name}: damaged (its provenance cannot be read)") from None
-        return Dictionary(_checked(name, arrays["Phi"]), **words)
-    return Dictionary(_checked(name, files.read_array(name, prefer=("Phi",))))
+            words = {"rounds": None}
+        if not isinstance(words.get("rounds", []), list) or not isinstance(words.get("provenance", {}), dict):
+            raise InputError(f"{name}: damaged (its provenance cannot be read)")
+        return Dictionary(_atoms(name, arrays["Phi"]), **words)
+    return Dictionary(_atoms(name, files.read_array(name, prefer=("Phi",))))
+
+
+def as_dictionary(value: Any) -> Dictionary:
+    """A dictionary from whatever stands for one: itself, an array Phi, the name of a file, None for the bundled one."""
+    if value is None or isinstance(value, str | os.PathLike):
+        return load_dictionary(value)
+    if isinstance(value, Dictionary):
+        return value
+    return Dictionary(_atoms("dictionary", floating("dictionary", value, dimensions=(2,))))
 
 
 @lru_cache(maxsize=1)
@@ -89,12 +104,17 @@ def _bundled() -> Dictionary:
         return load_dictionary(path)
 
 
-def _checked(path: str, Phi: Any) -> Array:
+def _atoms(name: str, Phi: Any) -> Array:
     """Phi, refused if its columns could not be atoms."""
-    if getattr(Phi, "ndim", 0) != 2 or Phi.dtype.kind != "f" or min(Phi.shape) == 0:
-        shape, kind = getattr(Phi, "shape", "nothing"), getattr(Phi, "dtype", "")
-        raise InputError(f"{path}: got Phi of shape {shape} and dtype {kind}, accepted is a real matrix")
-    lengths = norm(namespace(Phi).permute_dims(Phi, (1, 0)))
+    if (
+        getattr(Phi, "ndim", 0) != 2
+        or str(Phi.dtype).rpartition(".")[2] not in ("float32", "float64")
+        or 0 in Phi.shape
+    ):
+        shape, kind = getattr(Phi, "shape", "nothing"), getattr(Phi, "dtype", "unknown")
+        accepted = "a matrix of float32 or float64"
+        raise reject(name, f"Phi of shape {tuple(shape)} and dtype {kind}", accepted)
+    lengths = to_numpy(norm(namespace(Phi).permute_dims(Phi, (1, 0))))
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
-        raise InputError(f"{path}: got Phi with columns that are zero or not finite, accepted are atoms")
+        raise reject(name, "Phi with columns that are zero or not finite", "atoms")
     return Phi

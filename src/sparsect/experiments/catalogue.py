@@ -13,7 +13,7 @@ BETAS = tuple(round(step / 10, 1) for step in range(-12, 13) if step)
 
 
 def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
-    """All experiments by name; pictures of photographs go to ``folder``/NAME/pictures."""
+    """All experiments by name; pictures of photographs go to ``folder``/NAME."""
     length: dict[str, Any] = {"runs": 2, "seconds": 1.0} if quick else {}
     at_20_db = [Setting(400, 1000, s, 20.0) for s in (50, 100, 150)]
     timed = [

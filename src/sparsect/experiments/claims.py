@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,36 @@ class Claim:
 def judge(tables: dict[str, list[Row]]) -> Iterator[Claim]:
     """All claims about the experiments that there are rows of."""
     for name, judges in JUDGES.items():
-        if tables.get(name):
-            for one in judges:
+        for one in judges if tables.get(name) else ():
+            try:
                 yield one(tables[name])
+            except TooFew:
+                continue
+
+
+class TooFew(Exception):
+    """Rows that a claim needs are not there: solvers failed, or the experiment is not finished."""
+
+
+def _mean(values: Any) -> float:
+    if not len(values):
+        raise TooFew
+    return float(np.mean(values))
+
+
+def _settings(rows: list[Row], least: int) -> list[str]:
+    """All settings, of which there must be so many."""
+    found = names(rows, "setting")
+    if len(found) < least:
+        raise TooFew
+    return found
+
+
+def _best(scores: dict[str, float], rivals: tuple[str, ...]) -> str:
+    present = [name for name in rivals if name in scores]
+    if not present:
+        raise TooFew
+    return max(present, key=lambda name: scores[name])
 
 
 def _means(rows: list[Row], setting: str, solvers: tuple[str, ...]) -> dict[str, float]:
@@ -46,8 +74,10 @@ def _lead(rows: list[Row], settings: list[str], rivals: tuple[str, ...]) -> tupl
     """Whether the Difference Map is ahead of all rivals in all settings, with the numbers."""
     words, leads = [], []
     for setting in settings:
-        ours = float(at_end(rows, setting, "difference-map").mean())
-        best, theirs = max(_means(rows, setting, rivals).items(), key=lambda item: item[1])
+        ours = _mean(at_end(rows, setting, "difference-map"))
+        scores = _means(rows, setting, rivals)
+        best = _best(scores, rivals)
+        theirs = scores[best]
         leads.append(ours - theirs)
         words.append(f"{setting}: {ours:.1f} dB, best rival {best} {theirs:.1f}")
     ahead = sum(lead > MARGIN for lead in leads)
@@ -56,9 +86,9 @@ def _lead(rows: list[Row], settings: list[str], rivals: tuple[str, ...]) -> tupl
 
 
 def _sparse_is_easy(rows: list[Row]) -> Claim:
-    setting = names(rows, "setting")[0]
+    setting = _settings(rows, 3)[0]
     solvers = ("difference-map", *RIVALS)
-    bayes = float(at_end(rows, setting, "Bayes-optimal").mean())
+    bayes = _mean(at_end(rows, setting, "Bayes-optimal"))
     means = _means(rows, setting, solvers)
     near = [solver for solver, value in means.items() if value > bayes - CLOSE]
     far = ", ".join(f"{solver} {value:.1f}" for solver, value in means.items() if solver not in near)
@@ -72,18 +102,18 @@ def _sparse_is_easy(rows: list[Row]) -> Claim:
 
 
 def _less_sparse(rows: list[Row]) -> Claim:
-    words, verdict = _lead(rows, names(rows, "setting")[-1:], RIVALS)
+    words, verdict = _lead(rows, _settings(rows, 3)[-1:], RIVALS)
     return Claim("With less sparse signals the Difference Map comes closer than every other algorithm.", words, verdict)
 
 
 def _beats_alternation(rows: list[Row]) -> Claim:
-    words, verdict = _lead(rows, names(rows, "setting")[-1:], ("alternating-map",))
+    words, verdict = _lead(rows, _settings(rows, 3)[-1:], ("alternating-map",))
     return Claim("The same two projections, merely alternated, do far worse at s = 150.", words, verdict)
 
 
 def _slow_when_easy(rows: list[Row]) -> Claim:
-    setting = names(rows, "setting")[0]
-    level = float(at_end(rows, setting, "Bayes-optimal").mean()) - CLOSE
+    setting = _settings(rows, 3)[0]
+    level = _mean(at_end(rows, setting, "Bayes-optimal")) - CLOSE
     ours = time_to_reach(rows, setting, "difference-map", level)
     times = {solver: time_to_reach(rows, setting, solver, level) for solver in RIVALS}
     faster = [f"{solver} {seconds:.2f} s" for solver, seconds in times.items() if seconds < ours]
@@ -97,14 +127,15 @@ def _slow_when_easy(rows: list[Row]) -> Claim:
 
 
 def _longest_set_up(rows: list[Row]) -> Claim:
-    setting = names(rows, "setting")[0]
+    setting = _settings(rows, 3)[0]
     set_up = {
-        solver: float(np.mean([row["setup_seconds"] for row in where(rows, setting=setting, solver=solver)]))
+        solver: _mean([row["setup_seconds"] for row in where(rows, setting=setting, solver=solver)])
         for solver in ("difference-map", *RIVALS)
         if where(rows, setting=setting, solver=solver)
     }
-    ours = set_up.pop("difference-map")
-    longest = max(set_up, key=lambda solver: set_up[solver])
+    if "difference-map" not in set_up:
+        raise TooFew
+    ours, longest = set_up["difference-map"], _best(set_up, RIVALS)
     return Claim(
         "The Difference Map's pre-computation is the longest of all.",
         f"{setting}: {1e3 * ours:.0f} ms; next {longest} {1e3 * set_up[longest]:.0f} ms (all that need the row space "
@@ -114,12 +145,12 @@ def _longest_set_up(rows: list[Row]) -> Claim:
 
 
 def _noise(rows: list[Row]) -> Claim:
-    words, verdict = _lead(rows, names(rows, "setting")[1:], RIVALS)
+    words, verdict = _lead(rows, _settings(rows, 3)[1:], RIVALS)
     return Claim("As noise grows only the Difference Map comes close to the signal.", words, verdict)
 
 
 def _sizes(rows: list[Row]) -> Claim:
-    words, verdict = _lead(rows, names(rows, "setting"), RIVALS)
+    words, verdict = _lead(rows, _settings(rows, 1), RIVALS)
     return Claim(
         "With one nonzero in three it is ahead for all sizes of matrix. (The sizes are not stated; m = 0.8 n assumed.)",
         words,
@@ -129,12 +160,14 @@ def _sizes(rows: list[Row]) -> Claim:
 
 def _any_beta(rows: list[Row]) -> Claim:
     words, spreads = [], []
-    for setting in names(rows, "setting"):
+    for setting in _settings(rows, 1):
         inside = [
-            float(np.mean([row["snr_db"] for row in where(rows, setting=setting, beta=beta)]))
+            _mean([row["snr_db"] for row in where(rows, setting=setting, beta=beta)])
             for beta in sorted(names(rows, "beta"))
             if 0.1 <= beta <= 0.9
         ]
+        if not inside:
+            raise TooFew
         spreads.append(max(inside) - min(inside))
         words.append(f"{setting}: {min(inside):.1f} to {max(inside):.1f} dB")
     return Claim(
@@ -146,15 +179,14 @@ def _any_beta(rows: list[Row]) -> Claim:
 
 def _sign_of_beta(rows: list[Row]) -> Claim:
     words, differences = [], []
-    for setting in names(rows, "setting"):
-        best = {
-            sign: max(
-                float(np.mean([row["snr_db"] for row in where(rows, setting=setting, beta=beta)]))
-                for beta in names(rows, "beta")
-                if beta * sign > 0
-            )
-            for sign in (-1, 1)
+    for setting in _settings(rows, 1):
+        means = {
+            beta: _mean([row["snr_db"] for row in where(rows, setting=setting, beta=beta)])
+            for beta in names(where(rows, setting=setting), "beta")
         }
+        if not any(beta < 0 for beta in means) or not any(beta > 0 for beta in means):
+            raise TooFew
+        best = {sign: max(value for beta, value in means.items() if beta * sign > 0) for sign in (-1, 1)}
         differences.append(best[-1] - best[1])
         words.append(f"{setting}: best negative {best[-1]:.1f} dB, best positive {best[1]:.1f}")
     return Claim(
@@ -171,12 +203,14 @@ def _photograph_lead(rows: list[Row], rivals: tuple[str, ...]) -> tuple[str, str
             for limit in names(rows, "limit"):
                 chosen = where(rows, image=image, sparsity=sparsity, limit=limit)
                 scores = {row["solver"]: row["snr_db"] for row in chosen}
-                ours = scores["difference-map"]
-                best = max((name for name in rivals if name in scores), key=lambda name: scores[name])
+                ours = scores[_best(scores, ("difference-map",))]
+                best = _best(scores, rivals)
                 leads.append(ours - scores[best])
                 words.append(
                     f"{image}, s = {sparsity}, {limit:g} s: {ours:.1f} dB, best rival {best} {scores[best]:.1f}"
                 )
+    if not leads:
+        raise TooFew
     ahead = sum(lead > MARGIN for lead in leads)
     return "; ".join(words), HOLDS if ahead == len(leads) else NOT if ahead == 0 else PARTLY
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +47,10 @@ def contenders(brought: Iterable[str] = ()) -> list[Contender]:
     found = [Contender(name, _for_measurements(name), _for_images(name)) for name in ORDER]
     for where in brought:
         solver = _imported(where)
-        found.append(Contender(getattr(solver, "name", where), solver, solver))
+        name = str(getattr(solver, "name", where))
+        if name in {contender.name for contender in found}:
+            raise InputError(f"--with: {where!r} is called {name!r}, as another one is; give it a name of its own")
+        found.append(Contender(name, solver, solver))
     return found
 
 
@@ -62,13 +67,17 @@ def _for_images(name: str) -> Any:
 def _imported(where: str) -> Any:
     """A solver of the user's own."""
     module, colon, name = where.partition(":")
-    if not colon:
+    if not (module and colon and name):
         raise InputError(f"--with: got {where!r}, accepted is package.module:Class")
+    # A module in the folder that the command was given in counts, however the command was started.
+    sys.path.insert(0, os.getcwd())
     try:
         kind = getattr(importlib.import_module(module), name)
         solver = kind() if isinstance(kind, type) else kind
-    except (ImportError, AttributeError, TypeError) as error:
-        raise InputError(f"--with: {where!r} cannot be used ({error})") from None
+    except Exception as error:
+        raise InputError(f"--with: {where!r} cannot be used ({type(error).__name__}: {error})") from None
+    finally:
+        sys.path.pop(0)
     missing = [part for part in ("init", "step", "estimate") if not callable(getattr(solver, part, None))]
     if missing:
         raise InputError(f"--with: {where!r} has no {', '.join(missing)}; CONTRIBUTING.md says what a solver is")

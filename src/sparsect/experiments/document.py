@@ -62,6 +62,9 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
 
 
 def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    if not any("seconds" in row for row in where(rows)):
+        page.text("No run is finished yet.")
+        return
     drawn = figures.save(figures.error_against_time(rows), folder, name)
     page.figure(
         "Relative error of the s largest entries of each solver's estimate, geometric mean over runs, with the range "
@@ -78,11 +81,17 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
 
 
 def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    if not where(rows):
+        page.text("No run is finished yet.")
+        return
     drawn = figures.save(figures.over_beta(rows), folder, name)
     page.figure("SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.", drawn)
 
 
 def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    if not where(rows):
+        page.text("No run is finished yet.")
+        return
     columns = [
         (image, sparsity, limit)
         for image in names(rows, "image")
@@ -132,15 +141,19 @@ def machine() -> list[str]:
     """The machine, versions and the commit."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("sparsect", "numpy", "scipy", "numba"))
     lines = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"]
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        lines.append(f"commit {done.stdout.strip()}")
-    except (OSError, subprocess.CalledProcessError):
-        pass
-    return lines
+    commit = _commit()
+    return [*lines, f"commit {commit}"] if commit else lines
+
+
+def _commit() -> str:
+    """The commit that is checked out, if this package runs from its own repository."""
+    here = Path(__file__).resolve().parents[1]
+    words = []
+    for question in ("--show-toplevel", "--short=10 HEAD"):
+        try:
+            command = ["git", "rev-parse", *question.split()]
+            done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+        words.append(done.stdout.strip())
+    return words[1] if here == Path(words[0]) / "src" / "sparsect" else ""

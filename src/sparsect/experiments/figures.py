@@ -56,8 +56,10 @@ def error_against_time(rows: list[Row]) -> Any:
                 linewidth=0,
             )
         for name, line in zip(LIMITS, (":", "-.", (0, (1, 4))), strict=True):
-            level = relative_error(at_end(rows, setting, name).mean())
-            axes.axhline(level, color="black", linestyle=line, linewidth=1, label=name)
+            values = at_end(rows, setting, name)
+            if values.size:
+                level = relative_error(values.mean())
+                axes.axhline(level, color="black", linestyle=line, linewidth=1, label=name)
         axes.set(xscale="log", yscale="log", xlabel="seconds, pre-computation included", title=setting)
         if index == 0:
             axes.set_ylabel("relative error of x")

@@ -78,10 +78,13 @@ def _finished(path: Path) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for line in csv.reader(path.read_text(errors="replace").splitlines()):
         try:
-            key, rows = line
-            found[key] = json.loads(rows)
+            key, words = line
+            rows = json.loads(words)
         except ValueError:
             continue
+        # What failed is tried again.
+        if not any("failed" in row for row in rows):
+            found[key] = rows
     return found
 
 

@@ -47,11 +47,8 @@ def _side_by_side(experiment: Any, waiting: dict[str, Any]) -> Iterator[tuple[st
         return
     with processes() as pool:
         submitted = {pool.submit(attempt, experiment, key, arguments): key for key, arguments in waiting.items()}
-        try:
-            for future in as_completed(submitted):
-                yield submitted[future], future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        for future in as_completed(submitted):
+            yield submitted[future], future.result()
 
 
 def attempt(experiment: Any, key: str, arguments: Any) -> list[Row]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import files
-from ..checks import InputError, reject
+from ..checks import InputError, reject, whole_number
 from ..dictionary.sources import digest
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+# What is decoded, whatever the name of the file says.
+DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
@@ -53,9 +55,11 @@ def pixels(name: str, image: Any) -> Array:
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
-def grey(image: Array) -> Array:
+def grey(image: Any) -> Array:
     """Brightness of an image, (height, width)."""
-    return image if image.ndim == 2 else image @ BRIGHTNESS
+    image = pixels("image", image)
+    brightness: Array = image if image.ndim == 2 else image @ BRIGHTNESS
+    return brightness
 
 
 def read_image(path: str | os.PathLike[str]) -> Array:
@@ -67,22 +71,24 @@ def read_image(path: str | os.PathLike[str]) -> Array:
         # The header alone decides whether it fits: 32 bytes a pixel while it is worked on.
         files.check_size(name, 32 * photograph.width * photograph.height)
         upright = ImageOps.exif_transpose(photograph)
-        if upright.mode == "P" or upright.mode.startswith(("CMYK", "YCbCr", "LAB", "HSV")):
-            upright = upright.convert("RGBA" if "transparency" in upright.info else "RGB")
-        elif upright.mode in ("I", "F"):
+        if upright.mode in ("I", "F"):
             raise InputError(f"{name}: got an image of 32 bits a pixel, accepted are 8 and 16")
+        if "transparency" in upright.info:
+            upright = upright.convert("RGBA")
+        elif upright.mode not in ("1", "L", "LA", "RGB", "RGBA") and not upright.mode.startswith("I;16"):
+            upright = upright.convert("RGBA" if upright.mode in ("PA", "La", "RGBa") else "RGB")
         array = np.asarray(upright)
     if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = array.astype(np.uint16)
     return pixels(name, array)
 
 
-def write_image(path: str | os.PathLike[str], image: Array) -> None:
+def write_image(path: str | os.PathLike[str], image: Any) -> None:
     """Write an image with values from 0 to 1 (others are clipped) with 8 bits a channel; whole or not at all."""
     from PIL import Image
 
     check_format(path)
-    levels = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
+    levels = np.round(255 * np.clip(pixels("image", image), 0, 1)).astype(np.uint8)
     with files.replacing(path) as temporary:
         Image.fromarray(levels).save(temporary)
 
@@ -93,12 +99,15 @@ def check_format(path: str | os.PathLike[str]) -> None:
         raise reject("image", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
 
 
-def resize(image: Array, longest: int) -> Array:
+def resize(image: Any, longest: int) -> Array:
     """The image scaled so that its longer side has ``longest`` pixels."""
     from PIL import Image
 
+    image = pixels("image", image)
+    longest = whole_number("longest", longest, 1)
     height, width = image.shape[:2]
     scale = longest / max(height, width)
+    files.check_size("image", round(32 * height * scale * width * scale))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     channels = [image] if image.ndim == 2 else list(np.moveaxis(image, -1, 0))
     scaled = [
@@ -130,7 +139,7 @@ class Folder(Sequence[Array]):
             try:
                 with _opened(os.fspath(name)) as photograph:
                     width, height = photograph.size
-                    if photograph.getexif().get(0x0112, 1) >= 5:
+                    if photograph.getexif().get(0x0112, 1) in (5, 6, 7, 8):
                         width, height = height, width
             except InputError as error:
                 self.left_out.append(str(error))
@@ -150,6 +159,9 @@ class Folder(Sequence[Array]):
         return len(self.paths)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
         if index not in self._decoded:
             image = grey(read_image(self.paths[index]))
             if image.shape != self.shapes[index]:
@@ -174,14 +186,14 @@ def _opened(name: str) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(name) as photograph:
+            with Image.open(name, formats=DECODED) as photograph:
                 yield photograph
     except InputError:
         raise
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{name}: a folder, accepted is an image file") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror}), accepted is an image file") from None
     except Image.DecompressionBombError as error:
         raise InputError(f"{name}: too large ({error})") from None
     except UnidentifiedImageError:

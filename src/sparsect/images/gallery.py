@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,21 +26,52 @@ def difference(original: Array, image: Array) -> Array:
     return np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a page shows of one reconstruction: numbers and small pictures, not the image and its codes."""
+
+    settings: str
+    sparsity: int
+    patches: int
+    snr_db: float
+    patch_snr_db: float
+    atoms_per_patch: float
+    ms_per_patch: float
+    picture: Array
+    difference: Array
+
+    @classmethod
+    def of(cls, original: Array, result: Reconstruction) -> Outcome:
+        """Boil a reconstruction down."""
+        patches = result.codes.means.size
+        return cls(
+            settings=result.method,
+            sparsity=result.sparsity,
+            patches=patches,
+            snr_db=result.snr_db,
+            patch_snr_db=result.patch_snr_db,
+            atoms_per_patch=result.codes.matrix.nnz / patches,
+            ms_per_patch=1e3 * result.seconds / patches,
+            picture=_shown(result.image),
+            difference=_shown(difference(original, result.image)),
+        )
+
+
 def page(
     name: str,
     original: Array,
     dictionary: Dictionary,
-    results: dict[str, Reconstruction],
+    outcomes: dict[str, Outcome],
     failures: dict[str, str],
 ) -> Page:
-    """A page about one image; the first of the results is the best."""
-    first = next(iter(results.values()))
+    """A page about one image; the first of the outcomes is the best."""
+    first = next(iter(outcomes.values()))
     m, n = dictionary.Phi.shape
-    side, s, patches = dictionary.patch, first.sparsity, first.codes.means.size
+    side, s = dictionary.patch, first.sparsity
     document = Page(f"{name}, {s} atoms a patch")
     document.text(
-        f"{original.shape[1]}x{original.shape[0]} pixels, {patches} patches of {side}x{side}, each from at most {s} of "
-        f"{n} atoms. Best: {next(iter(results))}, {first.patch_snr_db:.1f} dB on patches without their means, "
+        f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each from at most "
+        f"{s} of {n} atoms. Best: {next(iter(outcomes))}, {first.patch_snr_db:.1f} dB on patches without their means, "
         f"{first.snr_db:.1f} dB on the image."
     )
     document.table(
@@ -47,12 +79,12 @@ def page(
         [
             [
                 method,
-                f"{result.patch_snr_db:.2f}",
-                f"{result.snr_db:.2f}",
-                f"{result.codes.matrix.nnz / patches:.1f}",
-                f"{1e3 * result.seconds / patches:.2f}",
+                f"{outcome.patch_snr_db:.2f}",
+                f"{outcome.snr_db:.2f}",
+                f"{outcome.atoms_per_patch:.1f}",
+                f"{outcome.ms_per_patch:.2f}",
             ]
-            for method, result in results.items()
+            for method, outcome in outcomes.items()
         ],
         best=0,
     )
@@ -62,16 +94,16 @@ def page(
     )
     for method, reason in failures.items():
         document.text(f"{method} could not be used: {reason}")
+    captions = {method: f"{method}, {outcome.patch_snr_db:.1f} dB" for method, outcome in outcomes.items()}
     document.section(f"Differences, from black at -{DIFFERENCE_SCALE} to white at +{DIFFERENCE_SCALE}")
-    captions = {method: f"{method}, {result.patch_snr_db:.1f} dB" for method, result in results.items()}
     document.pictures(
         [("original", _shown(original))]
-        + [(captions[method], _shown(difference(original, result.image))) for method, result in results.items()]
+        + [(captions[method], outcome.difference) for method, outcome in outcomes.items()]
     )
     document.section("Reconstructions")
-    document.pictures([(captions[method], _shown(result.image)) for method, result in results.items()])
+    document.pictures([(captions[method], outcome.picture) for method, outcome in outcomes.items()])
     document.section("Settings")
-    document.table(["method", "settings"], [[method, result.method] for method, result in results.items()])
+    document.table(["method", "settings"], [[method, outcome.settings] for method, outcome in outcomes.items()])
     document.section("Atoms")
     document.text(f"The {n} atoms of the dictionary, low frequencies first.")
     document.pictures([(f"{m}x{n}", (atom_tiles(dictionary.Phi) + 1) / 2)])

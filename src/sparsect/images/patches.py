@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -70,6 +71,11 @@ class PatchGrid:
             for starts, size in zip((self._tops, self._lefts), self.shape, strict=True)
         )
         return np.outer(down, across).astype(np.float32)
+
+
+def patch_count(shape: tuple[int, ...], patch: int, stride: int) -> int:
+    """Number of patches of a :class:`PatchGrid`, without making one."""
+    return math.prod(max(0, -(-(length - patch) // stride) + 1) for length in shape[:2])
 
 
 def planes(image: Array) -> list[Array]:

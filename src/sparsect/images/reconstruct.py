@@ -14,11 +14,11 @@ from .. import files
 from ..algorithm import Solver
 from ..arrays import from_numpy, to_numpy
 from ..checks import InputError, real_number, reject, whole_number
-from ..dictionary import Dictionary, load_dictionary
+from ..dictionary import as_dictionary
 from ..problems import Problem
 from ..solve import solve
 from .files import pixels
-from .patches import PatchGrid, like_image, planes
+from .patches import PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images
 
 Array = np.ndarray[Any, Any]
@@ -43,9 +43,9 @@ class Codes:
     patch: int
     stride: int
 
-    def image(self, dictionary: Dictionary | None = None) -> Array:
+    def image(self, dictionary: Any = None) -> Array:
         """The image that the codes stand for: Phi x plus the mean for each patch, averaged where patches overlap."""
-        Phi = to_numpy((dictionary or load_dictionary()).Phi)
+        Phi = to_numpy(as_dictionary(dictionary).Phi)
         if Phi.shape != (self.patch**2, self.matrix.shape[1]):
             wanted = f"one of {self.patch**2}x{self.matrix.shape[1]}, as the codes have"
             raise reject("dictionary", f"one of {Phi.shape[0]}x{Phi.shape[1]}", wanted)
@@ -93,7 +93,7 @@ def load_codes(path: str | os.PathLike[str]) -> Codes:
         matrix.check_format(full_check=True)
         shape = tuple(int(size) for size in arrays["image_shape"])
         codes = Codes(matrix, arrays["means"], shape, int(arrays["patch"]), int(arrays["stride"]))
-        count = PatchGrid(shape, codes.patch, codes.stride).count * math.prod(shape[2:])
+        count = patch_count(shape, codes.patch, codes.stride) * math.prod(shape[2:])
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: damaged codes ({error})") from None
     if matrix.shape[0] != count or codes.means.shape != (count,):
@@ -130,7 +130,7 @@ def reconstruct(
     sparsity: int,
     method: str | Solver = METHOD,
     *,
-    dictionary: Dictionary | None = None,
+    dictionary: Any = None,
     stride: int | None = None,
     refit: bool = True,
     max_iter: int = 1000,
@@ -145,7 +145,8 @@ def reconstruct(
         coded one by one; an alpha channel is blended over white.
     sparsity : s, atoms allowed for each patch
     method : a name from ``sparsect.METHODS``, with settings tuned for images, or a configured solver
-    dictionary : default the bundled one, 1,000 atoms of 20x20 pixels. Coding runs where its Phi is.
+    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one, 1,000 atoms of 20x20 pixels. Coding
+        runs where its Phi is.
     stride : pixels from one patch to the next, up to the side of a patch (the default: patches do not overlap, but for
         the last ones at the border). Overlapping patches are averaged.
     refit : least-squares fit on the atoms chosen
@@ -164,7 +165,7 @@ def reconstruct(
     from scipy.sparse import csr_array, vstack
 
     image = pixels("image", image)
-    dictionary = dictionary or load_dictionary()
+    dictionary = as_dictionary(dictionary)
     sparsity = whole_number("sparsity", sparsity, 0, dictionary.Phi.shape[1])
     solver = tuned_for_images(method)
     if seconds_per_patch is not None:

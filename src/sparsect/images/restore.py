@@ -11,7 +11,7 @@ import numpy as np
 from ..algorithm import Solver
 from ..arrays import from_numpy, to_numpy
 from ..checks import real_number, reject, whole_number
-from ..dictionary import Dictionary, load_dictionary
+from ..dictionary import as_dictionary
 from ..problems import Problem
 from ..recover import check_noise_norm
 from ..solve import solve
@@ -38,7 +38,7 @@ def denoise(
     sigma: float | None = None,
     method: str | Solver = WITHIN_NOISE,
     *,
-    dictionary: Dictionary | None = None,
+    dictionary: Any = None,
     stride: int = 3,
     sparsity: int | None = None,
     max_iter: int = 400,
@@ -51,8 +51,8 @@ def denoise(
     image : (height, width) or (height, width, channels), see :func:`sparsect.images.reconstruct`. Colours are turned
         into brightness and two differences first.
     sigma : standard deviation of the noise, on the scale where white is 1 (25 of 255 is 0.098); default estimated
-    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map
-    dictionary : default the bundled one
+    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map, vamp
+    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one
     stride : pixels from one patch to the next; smaller is better and slower
     sparsity : atoms allowed for each patch; default half the pixels of one
     max_iter : iterations for each patch
@@ -63,7 +63,10 @@ def denoise(
     image : of the same shape, float32
     """
     image = pixels("image", image)
-    sigma = estimate_sigma(image) if sigma is None else sigma
+    if sigma is None:
+        sigma = estimate_sigma(image)
+        if sigma == 0:
+            raise reject("sigma", "none, and no noise to estimate it from", "the standard deviation of the noise")
     sigma = real_number("sigma", sigma, "a positive number, the standard deviation of the noise", 0.0, nonzero=True)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     channels = _to_planes(image)
@@ -77,7 +80,7 @@ def inpaint(
     mask: Any,
     method: str | Solver = WITHIN_NOISE,
     *,
-    dictionary: Dictionary | None = None,
+    dictionary: Any = None,
     stride: int = 5,
     passes: int = 20,
     sparsity: int | None = None,
@@ -97,8 +100,8 @@ def inpaint(
     image : (height, width) or (height, width, channels), see :func:`sparsect.images.reconstruct`; values of missing
         pixels do not matter
     mask : (height, width), true where a pixel is missing
-    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map
-    dictionary : default the bundled one
+    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map, vamp
+    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one
     stride : pixels from one patch to the next; smaller is better and slower
     passes : how often to alternate
     sparsity : atoms allowed for each patch; default half the pixels of one
@@ -109,8 +112,8 @@ def inpaint(
     -------
     image : of the same shape, float32; known pixels are what they were
     """
-    image = pixels("image", image)
-    missing = _mask(mask, image)
+    missing = _mask(mask, np.asarray(image))
+    image = pixels("image", np.where(missing if np.ndim(image) == 2 else missing[..., None], 0, image))
     passes = whole_number("passes", passes, 1)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     among = smooth.grid.touching(missing)
@@ -133,14 +136,14 @@ class _Smoother:
 
     def __init__(
         self,
-        dictionary: Dictionary | None,
+        dictionary: Any,
         method: str | Solver,
         image: Array,
         stride: int,
         sparsity: int | None,
         max_iter: int,
     ) -> None:
-        self._dictionary = dictionary or load_dictionary()
+        self._dictionary = as_dictionary(dictionary)
         m, n = self._dictionary.Phi.shape
         self._sparsity = min(m // 2, n) if sparsity is None else whole_number("sparsity", sparsity, 0, n)
         self._solver, self._max_iter = tuned_for_images(method), max_iter
@@ -187,17 +190,18 @@ def _counted(progress: Progress | None, everything: int) -> Callable[[int], None
 
 
 def _nearby_averages(plane: Array, missing: Array) -> Array:
-    """Missing pixels replaced by averages of known ones, from as near as there are some."""
-    from scipy.ndimage import gaussian_filter
+    """Missing pixels replaced by averages of known ones nearby; by the nearest known one where there are too few."""
+    from scipy.ndimage import distance_transform_edt, gaussian_filter
 
-    filled, left, width = plane.copy(), missing.copy(), 1.0
+    nearest = distance_transform_edt(missing, return_distances=False, return_indices=True)
+    filled = np.where(missing, plane[tuple(nearest)], plane)
     weights, values = (~missing).astype(np.float32), np.where(missing, np.float32(0), plane)
-    while left.any():
+    left = missing.copy()
+    for width in (1.0, 1.5, 2.2, 3.3, 5.0):
         weight, value = (gaussian_filter(part, width) for part in (weights, values))
         reached = left & (weight > 0.05)
         filled[reached] = value[reached] / weight[reached]
         left &= ~reached
-        width *= 1.5
     return filled
 
 
@@ -224,7 +228,7 @@ def psnr_db(truth: Any, estimate: Any) -> float:
 def _mask(mask: Any, image: Array) -> Array:
     """The mask as booleans of the image's size, with at least one pixel known."""
     missing = np.asarray(mask)
-    if missing.shape != image.shape[:2]:
+    if missing.ndim != 2 or missing.shape != image.shape[:2]:
         raise reject("mask", f"shape {missing.shape}", f"that of the image, {image.shape[:2]}")
     if missing.dtype.kind not in "bui":
         raise reject("mask", f"dtype {missing.dtype}", "booleans, true where a pixel is missing")

@@ -19,8 +19,10 @@ SMALL = 3_000_000
 
 
 def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use; no more than OMP_NUM_THREADS says, as for other numerical libraries."""
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(mine, max(int(asked), 1)) if asked.isdigit() else mine
 
 
 @lru_cache
