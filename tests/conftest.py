@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 
@@ -40,3 +41,32 @@ def shell(tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Start the command line in the same folder, in a process group of its own, and go on; end it when the test does.
+
+    Ctrl-C reaches it even where the tests themselves run with it ignored, as in a background job.
+    """
+    running = []
+
+    def start(*arguments):
+        command = [sys.executable, "-m", "sparsect", *map(str, arguments)]
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

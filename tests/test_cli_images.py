@@ -1,8 +1,6 @@
 """The image commands, run as a user would."""
 
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -86,11 +84,8 @@ class TestLearn:
         assert done.returncode == 2
         assert "mine.npz: was learned with other values of" in done.stderr
 
-    def test_interrupted_between_rounds(self, photographs, tmp_path):
-        command = [sys.executable, "-m", "sparsect", "learn", "photos", *map(str, self.OPTIONS), "--rounds", "100000"]
-        process = subprocess.Popen(
-            [*command, "--out", "mine.npz"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def test_interrupted_between_rounds(self, started, photographs, tmp_path):
+        process = started("learn", "photos", *self.OPTIONS, "--rounds", 100_000, "--out", "mine.npz")
         while not (tmp_path / "mine.npz").exists():
             assert process.poll() is None
             time.sleep(0.05)

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -261,11 +260,8 @@ class TestReport:
         assert done.returncode == 2
         assert "--report-only: got no rows" in done.stderr
 
-    def test_interrupted_while_processes_work(self, tmp_path):
-        command = [sys.executable, "-m", "sparsect", "experiment", "beta", "--out", "out"]
-        process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+    def test_interrupted_while_processes_work(self, started, tmp_path):
+        process = started("experiment", "beta", "--out", "out")
         rows = tmp_path / "out" / "beta" / "rows.csv"
         while not rows.exists() or not rows.read_text():
             assert process.poll() is None

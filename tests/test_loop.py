@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -232,10 +230,10 @@ class TestCheckpoint:
         with pytest.raises(InputError, match="not a checkpoint"):
             run(problem, checkpoint=path)
 
-    def test_killed_by_ctrl_c_and_resumed_on_the_command_line(self, tmp_path):
-        command = [sys.executable, "-m", "sparsect", "recover", "--random", "100x250", "-s", "60", "--snr", "10"]
-        command += ["--max-iter", "1000000", "--tol", "0", "--checkpoint", "run.npz", "--out", "x.npz"]
-        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    def test_killed_by_ctrl_c_and_resumed_on_the_command_line(self, started, shell, tmp_path):
+        arguments = ["recover", "--random", "100x250", "-s", "60", "--snr", "10", "--max-iter", "1000000"]
+        arguments += ["--tol", "0", "--checkpoint", "run.npz", "--out", "x.npz"]
+        process = started(*arguments)
         deadline = time.monotonic() + 60
         while not (tmp_path / "run.npz").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -246,6 +244,6 @@ class TestCheckpoint:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["run.npz"]
         stopped_at = int(np.load(tmp_path / "run.npz")["iteration"])
         assert stopped_at >= 100
-        command[command.index("1000000")] = str(stopped_at + 5)
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        arguments[arguments.index("1000000")] = str(stopped_at + 5)
+        assert shell(*arguments).returncode == 0
         assert sparsect.load_result(tmp_path / "x.npz").n_iter.tolist() == [stopped_at + 5] * 10
