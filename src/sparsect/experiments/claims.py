@@ -23,11 +23,12 @@ CLOSE = 3.0
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper's, what came out here, and the verdict."""
+    """A sentence of the paper's, what came out here, and the verdict; or one that the paper did not make."""
 
     claim: str
     measured: str
     verdict: str
+    printed: bool = True
 
 
 def judge(tables: dict[str, list[Row]]) -> Iterator[Claim]:
@@ -222,7 +223,8 @@ def _photograph(rows: list[Row]) -> Claim:
 
 def _photograph_omp(rows: list[Row]) -> Claim:
     words, verdict = _photograph_lead(rows, ("omp", "ormp"))
-    return Claim("(Not in the paper.) It is also ahead of orthogonal matching pursuit.", words, verdict)
+    claim = "(Not in the paper.) It is also ahead of orthogonal matching pursuit."
+    return Claim(claim, words, verdict, printed=False)
 
 
 JUDGES = {
