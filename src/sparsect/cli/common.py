@@ -1,13 +1,15 @@
-"""What commands share: a method by name with its settings, a progress bar."""
+"""What commands share: a method by name with its settings, outputs checked beforehand, a progress bar."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from .. import files, plots
 from ..algorithm import Solver
 from ..checks import choice, reject
 from ..projections import Relaxed
@@ -36,6 +38,16 @@ def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None 
         chosen["data_set"] = Relaxed(alpha)
     solver: Solver = kind(**chosen)
     return solver
+
+
+def check_outputs(out: str, suffix: str, plot: str | None) -> None:
+    """Refuse an output of another kind, or one that could not be written, before any work is done for it."""
+    if Path(out).suffix != suffix:
+        raise reject("--out", repr(out), f"a name that ends in {suffix}")
+    files.check_writable(out)
+    if plot is not None:
+        plots.check_format(plot)
+        files.check_writable(plot)
 
 
 def bar_on_terminal(quiet: bool) -> Progress:

@@ -13,8 +13,9 @@ from ..checks import choice, reject
 from ..experiments import catalogue, contenders, run
 from ..experiments.claims import judge
 from ..experiments.document import write
-from ..experiments.measurements import settings_of
+from ..experiments.measurements import SEED, settings_of
 from ..experiments.rows import Rows
+from ..tuning import Training
 from .common import bar_on_terminal
 
 EXAMPLES = """\b
@@ -71,6 +72,8 @@ def experiment(
         "by side, one process for each core.",
         "Time includes factoring the matrix of random measurements; the dictionary of photographs was factored before.",
         "Parameters of admm and irls were tuned on other problems; the Difference Map has beta = 0.14 everywhere.",
+        f"Seeds: problems start from {SEED} with their sizes and the number of the run, so that every solver sees the "
+        f"same ones; tuning starts from {Training.seed}.",
         f"This call took {(time.monotonic() - started) / 60:.1f} minutes; rows of earlier calls are kept and not "
         "computed again." + (" Quick settings: few runs, short times." if quick else ""),
     ]

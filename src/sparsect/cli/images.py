@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
 from ..solvers import ADMM, METHODS
-from .common import bar_on_terminal
+from .common import bar_on_terminal, check_outputs
 
 Array = np.ndarray[Any, Any]
 
@@ -172,12 +173,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     The dictionary is written after every round; stop with Ctrl-C and give the same command again to go on, or with
     more --rounds to go further.
     """
-    if Path(out).suffix != ".npz":
-        raise reject("--out", repr(out), "a name that ends in .npz")
-    files.check_writable(out)
-    if options["plot"] is not None:
-        plots.check_format(options["plot"])
-        files.check_writable(options["plot"])
+    check_outputs(out, ".npz", options["plot"])
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("--mu, --lam: got one of them, accepted are both or none")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
@@ -228,7 +224,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
 @click.argument("image")
 @click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
 @click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map."
+    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
 )
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
@@ -247,20 +243,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
             raise reject("--sigma", "none, and no noise in the image to estimate it from", "a number")
         if not options["quiet"]:
             click.echo(f"noise estimated: sigma {sigma:.1f} of 255")
-    bar = bar_on_terminal(options["quiet"])
-    task = bar.add_task("patches")
-    with bar:
-        cleaned = images.denoise(
-            noisy,
-            sigma / 255,
-            _method(options["method"]),
-            dictionary=load_dictionary(options["dictionary"]),
-            stride=options["stride"],
-            max_iter=options["max_iter"],
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    images.write_image(out, cleaned)
-    _tell(noisy, cleaned, truth, out, options["quiet"])
+    _restore(images.denoise, (noisy, sigma / 255), truth, out, options)
 
 
 @click.command(epilog=INPAINT_EXAMPLES)
@@ -269,7 +252,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
 @click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map."
+    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
 )
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
@@ -281,20 +264,7 @@ def inpaint(image: str, **options: Any) -> None:
     """Fill in the pixels of IMAGE that --mask shows white."""
     torn, out, truth = _restoration(image, "inpainted", options)
     missing = images.grey(images.read_image(options["mask"])) > 0.5
-    bar = bar_on_terminal(options["quiet"])
-    task = bar.add_task("patches")
-    with bar:
-        whole = images.inpaint(
-            torn,
-            missing,
-            _method(options["method"]),
-            dictionary=load_dictionary(options["dictionary"]),
-            stride=options["stride"],
-            max_iter=options["max_iter"],
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    images.write_image(out, whole)
-    _tell(torn, whole, truth, out, options["quiet"])
+    _restore(images.inpaint, (torn, missing), truth, out, options)
 
 
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
@@ -333,21 +303,26 @@ def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
             raise reject("--out", f"a place where {path} would be overwritten, which is read", "another one")
 
 
-def _method(name: str) -> Solver:
-    return tuned_for_images(choice("--method", name, METHODS))
-
-
-def _tell(
-    given: Array,
-    restored: Array,
-    truth: Array | None,
-    out: str,
-    quiet: bool,
+def _restore(
+    function: Callable[..., Array], given: tuple[Array, Any], truth: Array | None, out: str, options: dict[str, Any]
 ) -> None:
-    if quiet:
+    """Call ``function`` on what is given, show its progress, write the image and say how good it is."""
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("patches")
+    with bar:
+        restored = function(
+            *given,
+            tuned_for_images(choice("--method", options["method"], METHODS)),
+            dictionary=load_dictionary(options["dictionary"]),
+            stride=options["stride"],
+            max_iter=options["max_iter"],
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    images.write_image(out, restored)
+    if options["quiet"]:
         return
     if truth is not None:
-        before, after = images.psnr_db(truth, given), images.psnr_db(truth, np.clip(restored, 0, 1))
+        before, after = images.psnr_db(truth, given[0]), images.psnr_db(truth, np.clip(restored, 0, 1))
         click.echo(f"PSNR {before:.2f} dB before, {after:.2f} dB after")
     click.echo(f"written: {out}")
 

@@ -23,7 +23,7 @@ from ..result import Result
 from ..solve import Snapshot, solve
 from ..solvers import METHODS
 from ..tuning import Training
-from .common import bar_on_terminal, configured
+from .common import bar_on_terminal, check_outputs, configured
 
 RECOVER_EXAMPLES = """\b
 Examples:
@@ -111,12 +111,7 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
     command again to go on.
     """
     choice("METHOD", method, tuning.GRIDS)
-    if Path(out).suffix != ".json":
-        raise reject("--out", repr(out), "a name that ends in .json")
-    files.check_writable(out)
-    if options["plot"] is not None:
-        plots.check_format(options["plot"])
-        files.check_writable(options["plot"])
+    check_outputs(out, ".json", options["plot"])
     m, n = _size("--size", size)
     # By default as many nonzeros per measurement as in the paper's experiments.
     sparsities = sparsities or tuple(sorted({max(1, min(n, round(m * s / 400))) for s in Training.sparsities}))

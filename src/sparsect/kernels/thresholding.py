@@ -65,6 +65,20 @@ def _threshold(v, s, rounded, bits, counts, members):
 
 
 @compiled
+def _keep_row(v, value, equal, kept):
+    """kept = v where its magnitude exceeds ``value``, and at the first ``equal`` places where it equals that."""
+    for j in range(v.size):
+        magnitude = abs(v[j])
+        if magnitude > value:
+            kept[j] = v[j]
+        elif magnitude == value and equal > 0:
+            kept[j] = v[j]
+            equal -= 1
+        else:
+            kept[j] = 0
+
+
+@compiled
 def keep(first, last, v, s, out):
     """out = the s largest magnitudes of every row of v, zero elsewhere; among equal ones the first win."""
     n = v.shape[1]
@@ -73,15 +87,7 @@ def keep(first, last, v, s, out):
     for row in range(first, last):
         source, kept = v[row], out[row]
         value, equal = _threshold(source, s, rounded, bits, counts, members)
-        for j in range(n):
-            magnitude = abs(source[j])
-            if magnitude > value:
-                kept[j] = source[j]
-            elif magnitude == value and equal > 0:
-                kept[j] = source[j]
-                equal -= 1
-            else:
-                kept[j] = 0
+        _keep_row(source, value, equal, kept)
 
 
 @compiled
@@ -97,15 +103,8 @@ def reflect_and_keep(first, last, x, w, s, u, moved, gap):
             v[j] = here[j] - 2 * change[j]
         value, equal = _threshold(v, s, rounded, bits, counts, members)
         total = 0.0
+        _keep_row(v, value, equal, kept)
         for j in range(n):
-            magnitude = abs(v[j])
-            if magnitude > value:
-                kept[j] = v[j]
-            elif magnitude == value and equal > 0:
-                kept[j] = v[j]
-                equal -= 1
-            else:
-                kept[j] = 0
             there[j] = kept[j] + change[j]
             difference = there[j] - here[j]
             total += difference * difference
