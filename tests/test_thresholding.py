@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sparsect.kernels.thresholding import keep, reflect_and_keep
+from sparsect.kernels.thresholding import advance, keep
 
 # Numbers that single precision holds: any at all, and some that are hard to tell apart.
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 1.0 + 2**-20, 1.0 + 2**-23, 2.0**-126, 2.0**-149, 3 * 2.0**126]
@@ -43,10 +43,12 @@ def test_long_rows(dtype, rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_fused_step_is_its_parts(dtype, rng):
-    x, w = (rng.standard_normal((20, 300)).astype(dtype) for _ in range(2))
-    u, moved, gap = np.empty_like(x), np.empty_like(x), np.empty(20, dtype)
-    reflect_and_keep(0, 20, x, w, 30, u, moved, gap)
+    x, w, before = (rng.standard_normal((20, 300)).astype(dtype) for _ in range(3))
     expected = np.array([by_sorting(row, 30) for row in x - 2 * w])
+    before[:10] = expected[:10]
+    u, moved, gap, changed = np.empty_like(x), np.empty_like(x), np.empty(20, dtype), np.empty(20, bool)
+    advance(0, 20, x, w, before, 30, 1.5, u, moved, gap, changed)
     np.testing.assert_allclose(u, expected, rtol=1e-5)
-    np.testing.assert_allclose(moved, expected + w, rtol=1e-5)
-    np.testing.assert_allclose(gap, np.linalg.norm(expected + w - x, axis=1), rtol=1e-4)
+    np.testing.assert_allclose(moved, x + 1.5 * (expected - x + w), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gap, 1.5 * np.linalg.norm(expected + w - x, axis=1), rtol=1e-4)
+    np.testing.assert_array_equal(changed, np.arange(20) >= 10)

@@ -7,13 +7,14 @@ each signal, so the loop can drop rows that are done.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from .arrays import Array, take_rows
+from .arrays import Array, namespace, take_rows
 from .problems import Problem
 
 
@@ -27,12 +28,14 @@ class State:
     scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
     settled : (batch,), true where further steps change nothing; None if that cannot happen
     taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
+    unchanged : (batch,), steps since the support last changed, for solvers that look; None for others
     """
 
     gap: Array
     scale: Array
     settled: Any = None
     taken: Any = None
+    unchanged: Any = None
 
     def arrays(self) -> dict[str, Array]:
         """The fields in use, by name."""
@@ -42,6 +45,15 @@ class State:
     def take(self, rows: np.ndarray[Any, Any]) -> State:
         """The state of the given rows alone."""
         return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
+
+
+def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) -> Any:
+    """States of several groups of rows as one: in the order of ``rows``, the places of each, or one after the other."""
+    names = parts[0].arrays()
+    xp = namespace(parts[0].gap)
+    whole = {name: xp.concat([getattr(part, name) for part in parts], axis=0) for name in names}
+    state = dataclasses.replace(parts[0], **whole)
+    return state if rows is None else state.take(np.argsort(np.concatenate(rows)))
 
 
 class Need(Enum):
@@ -62,7 +74,8 @@ class Solver(Protocol):
       fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks in between;
     - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
     - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
-      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off;
+      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; ``leap`` then has a fifth
+      one, the fractions for each of its steps;
     - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
     - ``uses_noise_norm = True``: it takes the problem's noise level into account.
     """

@@ -17,6 +17,8 @@ from .checks import InputError, reject
 Array = Any
 Namespace = Any
 
+# Numbers in an array from which on the compiled kernels are used.
+LARGE = 2**15
 ACCEPTED_DTYPES = "an array of integers, float32, float64, complex64 or complex128"
 
 
@@ -37,6 +39,11 @@ def is_numpy(xp: Namespace) -> bool:
 def is_complex(x: Array) -> bool:
     """Whether ``x`` has a complex dtype."""
     return bool(namespace(x).isdtype(x.dtype, "complex floating"))
+
+
+def worth_compiling(x: Array, like: Array | None = None) -> bool:
+    """Whether x is real, in main memory and it, or ``like``, large enough for loading the compiled kernels to pay."""
+    return is_numpy(namespace(x)) and (x if like is None else like).size >= LARGE and not is_complex(x)
 
 
 def conj(x: Array) -> Array:

@@ -1,20 +1,24 @@
 """Least squares on given supports, for a batch: the best x that is zero elsewhere.
 
-Dense Phi: normal equations gathered from the Gram matrix, one small solve a row, in double precision. Otherwise:
-conjugate gradients on the columns of the support.
+Dense Phi: normal equations gathered from the Gram matrix, one small solve a row, in double precision, compiled where
+there are many rows. Otherwise: conjugate gradients on the columns of the support.
 """
 
 from __future__ import annotations
 
 import math
 
-from .arrays import Array, namespace
+import numpy as np
+
+from .arrays import Array, contiguous, namespace, worth_compiling
 from .operators import Operator
 from .problems import Problem
 from .row_space import ConjugateGradients
 
 # Rows are solved in groups whose Gram matrices together take at most this much memory.
 GROUP_BYTES = 2**27
+# Squared distance of a unit column from the span of others, for each of their entries, that is rounding.
+DEPENDENT = 4 * 2.0**-52
 
 
 def on_support(operator: Operator, y: Array, support: Array) -> Array:
@@ -28,6 +32,8 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
     """
     if not operator.is_dense:
         return _by_conjugate_gradients(operator, y, support)
+    if worth_compiling(y, support):
+        return _row_by_row(operator, y, support)
     return _by_normal_equations(operator, operator.adjoint(y), support)
 
 
@@ -35,10 +41,24 @@ def refit(problem: Problem, x: Array) -> Array:
     """``x`` with its nonzeros replaced by the least-squares fit on them, corrected for rounding if Phi is dense."""
     support = x != 0
     fitted = on_support(problem.operator, problem.y, support)
-    if not problem.operator.is_dense:
+    if not problem.operator.is_dense or worth_compiling(problem.y, support):
         return fitted
     residual = problem.y - problem.operator.forward(fitted)
     return fitted + on_support(problem.operator, residual, support)
+
+
+def _row_by_row(operator: Operator, y: Array, support: Array) -> Array:
+    """The compiled fits, for many rows in main memory."""
+    from .kernels.fitting import fit
+    from .kernels.rows import over_rows
+
+    (m, n), batch = operator.shape, y.shape[0]
+    gram, columns = operator.double_gram_matrix, contiguous(operator.Phi.T)
+    x = np.empty((batch, n), dtype=y.dtype)
+    size = int(np.max(np.count_nonzero(support, axis=-1)))
+    dependent = DEPENDENT * max(m, n)
+    over_rows(fit, batch, gram, columns, contiguous(y), support, dependent, x, work=size**3 / 3 + 4 * size * m)
+    return x
 
 
 def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Array:

@@ -21,6 +21,7 @@ from .arrays import (
     floating,
     from_numpy,
     generator,
+    is_complex,
     is_numpy,
     namespace,
     norm,
@@ -43,6 +44,8 @@ class Operator(ABC):
     shape: tuple[int, int]
     is_dense: bool = False
     gram_matrix: Array
+    double_gram_matrix: Array
+    Phi: Array
     frame_bound: float | None = None
     factor_seconds: float = 0.0
 
@@ -150,6 +153,16 @@ class DenseOperator(Operator):
         """Phi^H Phi, (n, n), computed on first use and kept."""
         start = time.perf_counter()
         gram = self._conjugate.T @ self.Phi
+        self.factor_seconds += time.perf_counter() - start
+        return gram
+
+    @cached_property
+    def double_gram_matrix(self) -> Array:
+        """The Gram matrix with products and sums in double precision, whatever Phi's dtype."""
+        xp = namespace(self.Phi)
+        start = time.perf_counter()
+        wide = xp.astype(self.Phi, xp.complex128 if is_complex(self.Phi) else xp.float64)
+        gram = conj(wide).T @ wide
         self.factor_seconds += time.perf_counter() - start
         return gram
 

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, contiguous, epsilon, floating, is_complex, is_numpy, namespace, norm, real_vecdot
+from .arrays import Array, contiguous, epsilon, floating, namespace, norm, real_vecdot, worth_compiling
 from .checks import reject, settle_number, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
 from .problems import Problem
 from .row_space import RowSpace
 
-# Numbers in an array from which on the compiled kernels are used, and about how often they go over a row.
-LARGE, PASSES = 2**15, 12
+# About how often the compiled kernels go over a row.
+PASSES = 12
 # Newton's iteration for the ball took at most 19 steps on anything tried; this only bounds it.
 MAX_NEWTON = 60
 
@@ -52,7 +52,7 @@ def keep_largest(x: Array, sparsity: int) -> Array:
         return xp.zeros_like(x)
     if sparsity == n:
         return x
-    if _worth_compiling(x):
+    if worth_compiling(x):
         from .kernels.rows import over_rows
         from .kernels.thresholding import keep as keep_in_rows
 
@@ -71,24 +71,27 @@ def keep_largest(x: Array, sparsity: int) -> Array:
     return xp.where(keep, x, xp.zeros_like(x))
 
 
-def reflect_and_keep(x: Array, w: Array, sparsity: int) -> tuple[Array, Array, Array]:
-    """u = P_A(x - 2 w), x_new = u + w and ||x_new - x|| for (batch, n) arrays: a step of the map at beta = 1."""
-    if _worth_compiling(x) and 0 < sparsity < x.shape[-1]:
+def advance(
+    x: Array, w: Array, before: Array, sparsity: int, relaxation: float = 1.0
+) -> tuple[Array, Array, Array, Array]:
+    """A step of the Difference Map at beta = 1 for (batch, n) arrays, w being x - P_B(x).
+
+    Returns u = P_A(x - 2 w), x + relaxation (u - P_B(x)), the norm of that change, and whether the support of u is
+    another than that of ``before``.
+    """
+    if worth_compiling(x) and 0 < sparsity < x.shape[-1]:
         from .kernels import thresholding
         from .kernels.rows import over_rows
 
         x, w = contiguous(x), contiguous(w)
-        u, moved, gap = np.empty_like(x), np.empty_like(x), np.empty(x.shape[0], dtype=x.dtype)
-        over_rows(thresholding.reflect_and_keep, x.shape[0], x, w, sparsity, u, moved, gap, work=PASSES * x.shape[1])
-        return u, moved, gap
+        (batch, n), u, moved = x.shape, np.empty_like(x), np.empty_like(x)
+        gap, changed = np.empty(batch, dtype=x.dtype), np.empty(batch, dtype=bool)
+        kernel = thresholding.advance
+        over_rows(kernel, batch, x, w, before, sparsity, relaxation, u, moved, gap, changed, work=PASSES * n)
+        return u, moved, gap, changed
     u = keep_largest(x - 2 * w, sparsity)
-    moved = u + w
-    return u, moved, norm(moved - x)
-
-
-def _worth_compiling(x: Array) -> bool:
-    """Whether x is real, in main memory and large enough for loading the compiled kernels to pay."""
-    return is_numpy(namespace(x)) and x.size >= LARGE and not is_complex(x)
+    change = relaxation * (u - x + w)
+    return u, x + change, norm(change), namespace(x).any((u == 0) != (before == 0), axis=-1)
 
 
 class DataSet(ABC):
@@ -194,9 +197,9 @@ class DataProjection:
         """Image coordinates of every row of ``x``."""
         return self.space.image(x)
 
-    def image_of_sparse(self, x: Array) -> Array:
-        """Image coordinates of rows that are in A."""
-        return self.space.image_of_sparse(x, self.sparsity)
+    def image_of_sparse(self, x: Array, nonzeros: int | None = None) -> Array:
+        """Image coordinates of rows that are in A, with as few ``nonzeros`` as is known."""
+        return self.space.image_of_sparse(x, self.sparsity if nonzeros is None else nonzeros)
 
     def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
         """x - P_B(x) and its image, from the image of x alone."""

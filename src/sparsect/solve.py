@@ -15,7 +15,7 @@ import numpy as np
 
 from . import least_squares
 from .algorithm import Need, Solver
-from .arrays import Array, from_numpy, is_complex, is_numpy, is_single, namespace, norm, take_rows, to_numpy
+from .arrays import LARGE, Array, from_numpy, is_complex, is_numpy, is_single, namespace, norm, take_rows, to_numpy
 from .checkpoint import Checkpoint
 from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
 from .problems import Problem
@@ -24,6 +24,10 @@ from .trace import Clock, Measure, Trace
 
 # A row whose gap exceeds this many times its scale has run away.
 RUNAWAY = 1e8
+# Part of the seconds allowed that may pass between two looks at the clock.
+LOOK_AT_CLOCK = 0.01
+# A support that has not changed in this part of a row's steps is stable.
+STABLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Run:
     def __init__(self, problem: Problem, solver: Any, tol: float, refit: bool) -> None:
         _check_needs(problem, solver)
         if getattr(solver, "compiled", False) and is_numpy(namespace(problem.y)):
-            _compile(solver, to_numpy(problem.y).dtype)
+            _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
         self.problem, self.solver, self.refit = problem, solver, refit
         self.clock = Clock()
         self.setup_seconds = 0.0
@@ -133,15 +137,16 @@ class Run:
         x = self.solver.estimate(problem, state)
         return least_squares.refit(problem, x) if self.refit and not getattr(self.solver, "fitted", False) else x
 
-    def advance(self, count: int = 1, fraction: float = 0.0) -> None:
-        """Up to ``count`` steps of every running row, ``fraction`` of the run over; rows that are done leave."""
-        before = self.progress
+    def advance(self, fractions: list[float]) -> None:
+        """Up to as many steps of every running row as ``fractions`` of the run are given; rows that are done leave."""
+        before, count = self.progress, len(fractions)
+        scheduled = getattr(self.solver, "scheduled", False)
         with self._clocked():
-            if count > 1:
-                state = self.solver.leap(before.problem, before.state, count, self.goal[before.rows])
+            if hasattr(self.solver, "leap"):
+                over = (fractions,) if scheduled else ()
+                state = self.solver.leap(before.problem, before.state, count, self.goal[before.rows], *over)
             else:
-                over = (fraction,) if getattr(self.solver, "scheduled", False) else ()
-                state = self.solver.step(before.problem, before.state, *over)
+                state = self.solver.step(before.problem, before.state, *(fractions if scheduled else ()))
             after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
             gap = to_numpy(state.gap)
             lost = ~(gap <= self.limit[before.rows])
@@ -235,24 +240,25 @@ def solve(
     saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
     unfinished = _unfinished(problem)
 
-    def leap() -> int:
-        """Steps that can be taken at once: up to the next moment at which somebody looks."""
-        if callback is not None or max_seconds is not None or not hasattr(solver, "leap"):
-            return 1
-        now = run.progress.iteration
+    def ahead() -> list[float]:
+        """What fraction of the run will be over before each of the steps up to the next moment somebody looks."""
+        now, seconds = run.progress.iteration, run.clock.seconds
         looks = [max_iter, trace.next_moment(now), now - now % checkpoint_every + checkpoint_every]
-        return min(looks) - now
-
-    def spent() -> float:
-        """The fraction of iterations or seconds that is over; 1 before the last iteration."""
-        iterations = run.progress.iteration / max(max_iter - 1, 1)
-        return min(1.0, max(iterations, run.clock.seconds / max_seconds if max_seconds else 0.0))
+        count, each = min(looks) - now, 0.0
+        if callback is not None or not hasattr(solver, "leap"):
+            count = 1
+        elif max_seconds is not None:
+            # As many steps as have so far taken a hundredth of the time there is.
+            each = seconds / max(now, 1) / max(max_seconds, 1e-9)
+            count = min(count, max(1, int(LOOK_AT_CLOCK / each))) if now and each else 1
+        spent = seconds / max_seconds if max_seconds else 0.0
+        return [min(1.0, max((now + i) / max(max_iter - 1, 1), spent + i * each)) for i in range(count)]
 
     try:
         while run.progress.rows.size and run.progress.iteration < max_iter:
             if max_seconds is not None and run.clock.seconds >= max_seconds:
                 break
-            run.advance(leap(), spent())
+            run.advance(ahead())
             snapshot = Snapshot(run)
             trace.observe(snapshot)
             if callback is not None and callback(snapshot):
@@ -293,7 +299,7 @@ def _warn(run: Run, unfinished: int) -> None:
 
 def _steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:
     if state.taken is not None:
-        return to_numpy(state.taken)
+        return to_numpy(state.taken).astype(np.int64)
     return np.full(state.gap.shape[0], iteration)
 
 
@@ -312,9 +318,10 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
 
 
 @lru_cache
-def _compile(solver: Any, dtype: Any) -> None:
-    """Run the solver on a tiny problem, so that its kernels are compiled."""
-    tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((1, 3)).astype(dtype), 2)
+def _compile(solver: Any, dtype: Any, large: bool) -> None:
+    """Run the solver on a small problem, so that its kernels are compiled, or those for large ones."""
+    batch = LARGE // 5 + 1 if large else 1
+    tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((batch, 3)).astype(dtype), 2)
     with np.errstate(all="ignore"):
         state = solver.step(tiny, solver.init(tiny))
         solver.estimate(tiny, state)

@@ -1,19 +1,26 @@
-"""Run a compiled kernel over the rows of a batch, on all cores."""
+"""Run a compiled kernel, or any function, over the rows of a batch, on all cores."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
+from threadpoolctl import ThreadpoolController
 
 # Compiled once and kept on disk; without the interpreter's lock, so that plain threads run it side by side (which is
 # safe in any program, unlike Numba's own thread pools after a fork). Sums may be reordered to use wide registers.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 
+Answer = TypeVar("Answer")
+# Rows below which a block is not worth splitting.
+FEW_ROWS = 64
 # Multiplications below which handing rows to other threads costs more than it saves.
 SMALL = 3_000_000
 
@@ -41,7 +48,7 @@ def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: fl
     ``work`` is about how many multiplications one row takes; little work stays on the calling thread.
     """
     workers = min(cores(), batch)
-    if workers <= 1 or batch * work < SMALL:
+    if workers <= 1 or batch * work < SMALL or getattr(_in_block, "value", False):
         kernel(0, batch, *arguments)
         return
     # Several ranges for each core even out rows that take longer than others.
@@ -49,3 +56,37 @@ def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: fl
     ranges = [(first, min(first + size, batch)) for first in range(0, batch, size)]
     for done in [_pool().submit(kernel, first, last, *arguments) for first, last in ranges]:
         done.result()
+
+
+def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -> list[Answer]:
+    """What ``function(first, last)`` says of blocks of about ``size`` rows that together cover the batch, in order.
+
+    Blocks run side by side, one on each core, with matrix products kept to the core that asks for them.
+    """
+    workers = cores()
+    count = max(-(-batch // max(size, FEW_ROWS)), min(workers, batch // FEW_ROWS), 1)
+    bounds = [batch * block // count for block in range(count + 1)]
+    if count == 1 or workers == 1:
+        return [function(first, last) for first, last in itertools.pairwise(bounds)]
+
+    def alone(first: int, last: int) -> Answer:
+        _in_block.value = True
+        try:
+            return function(first, last)
+        finally:
+            _in_block.value = False
+
+    with _products().limit(limits=1, user_api="blas"):
+        tasks = [_pool().submit(copy_context().run, alone, first, last) for first, last in itertools.pairwise(bounds)]
+        wait(tasks)
+    return [task.result() for task in tasks]
+
+
+@lru_cache
+def _products() -> ThreadpoolController:
+    """What sets the number of threads of the libraries behind matrix products."""
+    return ThreadpoolController()
+
+
+# Whether this thread is at work on a block, all cores being in use already.
+_in_block = threading.local()

@@ -1,7 +1,7 @@
-"""The s largest magnitudes of a row, found by counting: one pass over the row instead of one for every operation.
+"""The s largest magnitudes of a row, found by counting how many exceed a guess: passes so short that few are enough.
 
-Magnitudes go into bins by the leading bits of their single-precision form, which keeps their order. The bin that
-holds the s-th largest is found from the counts, and only its few members are compared with each other, exactly.
+A count over a row in cache runs at the width of the machine's registers. The guess moves by interpolation between
+counts, every third time to the geometric middle, until exactly s entries exceed it or only equal ones are left.
 """
 
 from __future__ import annotations
@@ -10,102 +10,113 @@ import numpy as np
 
 from .rows import compiled
 
-# Exponent and four bits of the mantissa: sixteen bins for each power of two.
-SHIFT, BINS = 19, 4096
+
+@compiled
+def _count(magnitudes, threshold):
+    # Counted in the dtype of the row, so that one register holds both.
+    one, total = magnitudes.dtype.type(1), magnitudes.dtype.type(0)
+    zero = total
+    for j in range(magnitudes.size):
+        total += one if magnitudes[j] >= threshold else zero
+    return np.int64(total)
 
 
 @compiled
-def _threshold(v, s, rounded, bits, counts, members):
-    """The s-th largest magnitude of v, and how many entries equal to it are among the s largest."""
-    n = v.size
-    top = np.int64(0)
-    for j in range(n):
-        rounded[j] = abs(v[j])
-    counts[:] = 0
-    for j in range(n):
-        place = np.int64(bits[j]) >> SHIFT
-        counts[place] += 1
-        if place > top:
-            top = place
-    left, place = s, top
-    while counts[place] < left:
-        left -= counts[place]
-        place -= 1
-    size = 0
-    for j in range(n):
-        if np.int64(bits[j]) >> SHIFT == place:
-            members[size] = abs(v[j])
-            size += 1
-    # The left-th largest of the members, by partition around a pivot.
-    low, high = 0, size - 1
-    while low < high:
-        pivot = members[(low + high) // 2]
-        i, k = low, high
-        while i <= k:
-            while members[i] > pivot:
-                i += 1
-            while members[k] < pivot:
-                k -= 1
-            if i <= k:
-                members[i], members[k] = members[k], members[i]
-                i += 1
-                k -= 1
-        if left - 1 <= k:
-            high = k
-        elif left - 1 >= i:
-            low = i
-        else:
-            break
-    value = members[left - 1]
-    equal = left
-    for j in range(size):
-        if members[j] > value:
-            equal -= 1
-    return value, equal
+def _bound(magnitudes, energy, s):
+    """A number above the s-th largest magnitude: s times its square is at most the sum of squares."""
+    number = magnitudes.dtype.type
+    bound = np.sqrt(energy / number(s)) * number(1.001)
+    if number(1e-15) < bound < number(1e15):
+        return bound
+    # Squares may have run out of range.
+    top = number(0)
+    for j in range(magnitudes.size):
+        if magnitudes[j] > top:
+            top = magnitudes[j]
+    return np.nextafter(top, number(np.inf))
 
 
 @compiled
-def _keep_row(v, value, equal, kept):
-    """kept = v where its magnitude exceeds ``value``, and at the first ``equal`` places where it equals that."""
-    for j in range(v.size):
-        magnitude = abs(v[j])
-        if magnitude > value:
-            kept[j] = v[j]
-        elif magnitude == value and equal > 0:
-            kept[j] = v[j]
-            equal -= 1
+def _threshold(magnitudes, s, high, guess):
+    """A value that s magnitudes reach, and 0; or one that more do, and how many of those equal to it are to be kept.
+
+    ``high`` is above the s-th largest, ``guess`` where to look first.
+    """
+    number = magnitudes.dtype.type
+    low, value, passes = number(0), guess, 0
+    at_low, at_high = magnitudes.size, 0
+    while True:
+        if not low < value < high:
+            value = low + (high - low) * number(0.5)
+            if not low < value < high:
+                return low, s - at_high
+        count = _count(magnitudes, value)
+        if count == s:
+            return value, 0
+        if count > s:
+            low, at_low = value, count
         else:
-            kept[j] = 0
+            high, at_high = value, count
+        passes += 1
+        if passes % 3 == 0:
+            value = np.sqrt(low) * np.sqrt(high) if low > 0 else high * number(1e-4)
+        else:
+            value = low + (high - low) * number((at_low - s + 0.5) / (at_low - at_high))
+
+
+@compiled
+def _raise(magnitudes, value, equal):
+    """Give the first ``equal`` magnitudes that equal ``value`` a larger one, and return that: ties are broken."""
+    above = np.nextafter(value, magnitudes.dtype.type(np.inf))
+    for j in range(magnitudes.size):
+        if equal > 0 and magnitudes[j] == value:
+            magnitudes[j] = above
+            equal -= 1
+    return above
 
 
 @compiled
 def keep(first, last, v, s, out):
     """out = the s largest magnitudes of every row of v, zero elsewhere; among equal ones the first win."""
-    n = v.shape[1]
-    rounded, members, counts = np.empty(n, np.float32), np.empty(n, v.dtype), np.empty(BINS, np.int32)
-    bits = rounded.view(np.uint32)
+    number = v.dtype.type
+    magnitudes = np.empty(v.shape[1], v.dtype)
+    value = number(0)
     for row in range(first, last):
-        source, kept = v[row], out[row]
-        value, equal = _threshold(source, s, rounded, bits, counts, members)
-        _keep_row(source, value, equal, kept)
+        source, kept, energy = v[row], out[row], number(0)
+        for j in range(v.shape[1]):
+            magnitudes[j] = abs(source[j])
+            energy += source[j] * source[j]
+        value, equal = _threshold(magnitudes, s, _bound(magnitudes, energy, s), value)
+        if equal > 0:
+            value = _raise(magnitudes, value, equal)
+        for j in range(v.shape[1]):
+            kept[j] = source[j] if magnitudes[j] >= value else number(0)
 
 
 @compiled
-def reflect_and_keep(first, last, x, w, s, u, moved, gap):
-    """u = P_A(x - 2 w), moved = u + w, gap = ||moved - x||, for every row: a step of the map at beta = 1."""
-    n = x.shape[1]
-    rounded, members, counts = np.empty(n, np.float32), np.empty(n, x.dtype), np.empty(BINS, np.int32)
-    bits = rounded.view(np.uint32)
-    v = np.empty(n, x.dtype)
+def advance(first, last, x, w, before, s, relaxation, u, moved, gap, changed):
+    """A step of the map at beta = 1, for every row: see ``projections.advance``."""
+    n, number = x.shape[1], x.dtype.type
+    v, magnitudes = np.empty(n, x.dtype), np.empty(n, x.dtype)
+    two, zero, one, relax, value = number(2), number(0), number(1), number(relaxation), number(0)
     for row in range(first, last):
-        here, change, kept, there = x[row], w[row], u[row], moved[row]
+        here, change, old, kept, there = x[row], w[row], before[row], u[row], moved[row]
+        energy = zero
         for j in range(n):
-            v[j] = here[j] - 2 * change[j]
-        value, equal = _threshold(v, s, rounded, bits, counts, members)
-        total = 0.0
-        _keep_row(v, value, equal, kept)
+            reflected = here[j] - two * change[j]
+            v[j] = reflected
+            magnitudes[j] = abs(reflected)
+            energy += reflected * reflected
+        value, equal = _threshold(magnitudes, s, _bound(magnitudes, energy, s), value)
+        if equal > 0:
+            value = _raise(magnitudes, value, equal)
+        total, differences = zero, zero
         for j in range(n):
-            there[j] = kept[j] + change[j]
-            difference = there[j] - here[j]
+            point = v[j] if magnitudes[j] >= value else zero
+            difference = relax * (point - here[j] + change[j])
             total += difference * difference
+            differences += one if (point == zero) != (old[j] == zero) else zero
+            kept[j] = point
+            there[j] = here[j] + difference
         gap[row] = np.sqrt(total)
+        changed[row] = differences > zero

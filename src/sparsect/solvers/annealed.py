@@ -1,67 +1,96 @@
-"""The annealed Difference Map: a relaxed data set that changes along the run, so that the search settles in the end."""
+"""The annealed Difference Map: a relaxed data set that hardens along the run, so that the search settles in the end."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..algorithm import Need, State
-from ..arrays import Array, namespace, norm
+import numpy as np
+
+from ..algorithm import Need, joined
+from ..arrays import Array, namespace, norm, squared_norm, to_numpy, worth_compiling
 from ..checks import choice
 from ..least_squares import refit
 from ..problems import Problem
-from ..projections import DataProjection, Relaxed, keep_largest, reflect_and_keep
+from ..projections import DataProjection, Relaxed, advance, keep_largest
+from ..row_space import Orthonormal
+from .vamp import MessageState, VectorAMP
 
-FIRST = 0.03
-LAST = {"recovery": 0.5, "approximation": 1.0}
-# The part of the run, from its end, over which points of A are averaged for recovery.
-AVERAGED = 0.5
-# A row with a gap below this, relative to its start, has found a point of both sets, and averaging ends.
+# alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
+ALPHA = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}
+# A step goes this many times as far as the Difference Map's.
+RELAXATION = 1.5
+# For approximation, the fraction of s entries kept at first, and the part of the run until all are.
+FEWER, GROWING = 0.5, 0.8
+# For recovery, the part of the run that searches; its second half is averaged, and the rest passes messages.
+SEARCHING, AVERAGED = 0.8, 0.5
+# Started close to an answer, messages settle where full steps would make them swing.
+MESSAGES = VectorAMP(damping=0.6)
+# Where Phi is far from random, messages can lose their way: they may fit this many times worse than the average.
+WORSE = 4.0
+# A row with a gap below this, relative to its start, has found a point of both sets.
 CLOSED = 1e-5
+# What the state of messages adds to that of the map.
+PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
+# Bytes of one array of a block of rows that a core works on at a time.
+BLOCK_BYTES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnealedState(State):
-    """The iterate x and its image, the last point of A, the sum of those to be averaged, and the data."""
+class AnnealedState(MessageState):
+    """Where the map stands, what it has seen, and the messages: all None but x and target where there are none.
 
-    x: Array
+    ``x`` is the map's iterate, later the posterior mean; ``sparse`` the last point of A; ``total`` and ``power`` add up
+    points of A and their squared norms over ``count`` steps. ``gamma`` is 0 until messages are passed.
+    """
+
     image: Array
     sparse: Array
     total: Array
+    power: Array
     count: Array
-    target: Array
     radius: Array
 
 
 @dataclass(frozen=True)
 class AnnealedDifferenceMap:
-    """The Difference Map at beta = 1 with a relaxed data set whose alpha rises geometrically along the run.
+    """The Difference Map at beta = 1, over-relaxed, with a data set that hardens along the run; nothing is to be tuned.
 
         w <- Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
         u <- P_A(x - 2 w)
-        x <- u + w
+        x <- x + 1.5 (u - x + w)
 
     A fixed point has u = P_A(u - Phi^H (Phi u - y) / alpha): it is one of iterative hard thresholding with step
     1 / alpha. A small alpha asks for stability under large steps, and the map wanders; at alpha = 1 (unit columns) it
-    settles. Nothing is to be tuned: alpha is relative to the mean squared norm of Phi's columns, and goes from 0.03 to
-    the end that suits the goal over the iterations or seconds that the run is given. The *gap* is ||x_new - x||.
+    settles. alpha is relative to the mean squared norm of Phi's columns and rises geometrically over the iterations or
+    seconds that the run is given, so a smaller budget shortens the schedule instead of cutting it off.
+
+    With noise, no single point of the search is the best estimate of x. For recovery, the points of A in the second
+    half of the search are averaged, and vector message passing (:class:`~sparsect.VectorAMP`), started from the
+    average and its spread, turns it into a posterior mean in the last fifth of the run. Where the map has found a point
+    of both sets, that is the answer. The *gap* is ||x_new - x||, and while messages are passed how far they disagree.
 
     Parameters
     ----------
-    goal : "recovery" for the error of x: alpha ends at 0.5 and the answer is the average of u over the last half of the
-        run, thresholded; "approximation" for the error of Phi x: alpha ends at 1, the answer is the last u, refitted.
+    goal : "recovery" for the error of x: alpha goes from 0.03 to 0.5, and the answer is the posterior mean,
+        thresholded (the thresholded average where Phi's singular values are not known, or where it fits much better).
+        "approximation" for the error of Phi x: alpha goes from 0.15 to 1, the number of entries kept grows from s/2 to
+        s, and the answer is the last point of A, refitted.
     """
 
     name: ClassVar[str] = "annealed-difference-map"
     needs: ClassVar[frozenset[Need]] = frozenset()
     scheduled: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    uses_noise_norm: ClassVar[bool] = True
 
     goal: str = "recovery"
 
     def __post_init__(self) -> None:
-        choice("goal", self.goal, LAST)
+        choice("goal", self.goal, ALPHA)
 
     @property
     def fitted(self) -> bool:
@@ -73,37 +102,111 @@ class AnnealedDifferenceMap:
         data = self._data(problem, 0.0)
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
+        steps = 0 * radius
+        averages, messages = dict.fromkeys(("total", "power", "count")), dict.fromkeys(PRIOR)
+        if self.goal == "recovery":
+            averages = {"total": 0 * correction, "power": steps, "count": steps}
+            if isinstance(data.space, Orthonormal):
+                start = MESSAGES.init(problem)
+                messages = {name: getattr(start, name) for name in PRIOR} | {"gamma": steps}
         return AnnealedState(
             x=-correction,
             image=-image,
-            sparse=keep_largest(-correction, problem.sparsity),
-            total=0 * correction,
-            count=0 * radius,
+            sparse=keep_largest(-correction, self._kept(problem, 0.0)),
             target=target,
             radius=radius,
             gap=namespace(radius).full_like(radius, float("inf")),
             scale=norm(correction),
+            taken=steps,
+            unchanged=steps,
+            **averages,
+            **messages,
         )
 
     def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0) -> AnnealedState:
-        """One step with the alpha that belongs to the ``fraction`` of the run that is over."""
-        data = self._data(problem, fraction)
+        """One step of the part of the schedule that belongs to the ``fraction`` of the run that is over."""
+        over = fraction / SEARCHING if state.gamma is not None else fraction
+        seen = over > 1 and bool(namespace(state.gap).any(state.count > 0))
+        after, changed = self._message(problem, state) if seen else self._search(problem, state, min(over, 1.0))
+        still = namespace(after.gap).where(changed, 0 * state.unchanged, state.unchanged + 1)
+        return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
+
+    def _search(self, problem: Problem, state: AnnealedState, over: float) -> tuple[AnnealedState, Array]:
+        """One step of the map, and whether the support of its point of A changed."""
+        data, kept = self._data(problem, over), self._kept(problem, over)
         w, w_image = data.correction(state.image, state.target, state.radius)
-        u, x, gap = reflect_and_keep(state.x, w, problem.sparsity)
-        moved: dict[str, Any] = {"x": x, "image": data.image_of_sparse(u) + w_image, "sparse": u}
-        if self.goal == "recovery" and fraction >= 1 - AVERAGED:
-            moved |= {"total": state.total + u, "count": state.count + 1}
-        return dataclasses.replace(state, gap=gap, **moved)
+        u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
+        image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
+        seen: dict[str, Any] = {}
+        if self.goal == "recovery" and over >= 1 - AVERAGED:
+            seen = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
+        return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
+
+    def _message(self, problem: Problem, state: AnnealedState) -> tuple[AnnealedState, Array]:
+        """One exchange of messages, and whether the support of the thresholded posterior mean changed."""
+        xp = namespace(state.x)
+        if not bool(xp.any(state.gamma > 0)):
+            mean = self._mean(state)
+            spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
+            state = MESSAGES.start_from(problem, state, mean, spread)
+        after = MESSAGES.step(problem, state)
+        sparse = keep_largest(after.x, problem.sparsity)
+        return dataclasses.replace(after, sparse=sparse), xp.any((sparse == 0) != (state.sparse == 0), axis=-1)
+
+    def leap(
+        self, problem: Problem, state: AnnealedState, count: int, goal: Array, fractions: Sequence[float]
+    ) -> AnnealedState:
+        """``count`` steps, in blocks of rows that stay in a core's cache and run side by side on all cores."""
+
+        def run(first: int, last: int) -> AnnealedState:
+            rows, done, running = np.arange(first, last), [], state
+            part, limit = problem, goal[first:last]
+            if rows.size < problem.batch:
+                part, running = problem.take(rows), state.take(rows)
+            for fraction in fractions:
+                running = self.step(part, running, fraction)
+                here = to_numpy(running.gap) <= limit
+                if here.any():
+                    done.append((rows[here], running.take(np.flatnonzero(here))))
+                    going = np.flatnonzero(~here)
+                    rows, limit, part, running = rows[going], limit[going], part.take(going), running.take(going)
+                if not rows.size:
+                    break
+            return joined([*(rows for rows, _ in done), rows], [*(part for _, part in done), running])
+
+        if not worth_compiling(state.x):
+            return run(0, problem.batch)
+        from ..kernels.rows import over_blocks
+
+        size = BLOCK_BYTES // (state.x.shape[-1] * state.x.itemsize)
+        blocks = over_blocks(run, problem.batch, size)
+        return blocks[0] if len(blocks) == 1 else joined(None, blocks)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
-        """The thresholded average, or the refitted point of A; where the gap has closed, the point itself."""
+        """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""
         if self.goal == "approximation":
             return refit(problem, state.sparse)
         xp = namespace(state.x)
-        averaged = (state.count > 0) & (state.gap > CLOSED * state.scale)
-        mean = state.total / xp.where(state.count > 0, state.count, xp.ones_like(state.count))[:, None]
-        return xp.where(averaged[:, None], keep_largest(mean, problem.sparsity), state.sparse)
+        average = keep_largest(self._mean(state), problem.sparsity)
+        sound = state.gap <= CLOSED * state.scale
+        if state.gamma is not None:
+            misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
+            sound = xp.where(state.gamma > 0, misfit <= WORSE * least, sound)
+        return xp.where((sound | (state.count == 0))[:, None], state.sparse, average)
 
-    def _data(self, problem: Problem, fraction: float) -> DataProjection:
-        alpha = FIRST * (LAST[self.goal] / FIRST) ** fraction
-        return DataProjection(problem, Relaxed(alpha * problem.operator.column_energy))
+    def _mean(self, state: AnnealedState) -> Array:
+        return state.total / _at_least_one(state.count)[:, None]
+
+    def _kept(self, problem: Problem, over: float) -> int:
+        """Entries of a point of A at this part of the search."""
+        grown = min(1.0, over / GROWING) if self.goal == "approximation" else 1.0
+        return math.ceil(problem.sparsity * (FEWER + (1 - FEWER) * grown))
+
+    def _data(self, problem: Problem, over: float) -> DataProjection:
+        first, last = ALPHA[self.goal]
+        return DataProjection(problem, Relaxed(first * (last / first) ** over * problem.operator.column_energy))
+
+
+def _at_least_one(count: Array) -> Array:
+    xp = namespace(count)
+    return xp.where(count > 0, count, xp.ones_like(count))

@@ -10,7 +10,7 @@ from ..algorithm import Need, State
 from ..arrays import Array, namespace, norm
 from ..checks import settle_number
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, keep_largest, reflect_and_keep
+from ..projections import DataProjection, DataSet, advance, keep_largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class DifferenceMap:
         xp = namespace(state.x)
         if state.sparse is None:
             w, w_image = data.correction(state.image, state.target, state.radius)
-            in_A, x, gap = reflect_and_keep(state.x, w, s)
+            in_A, x, gap, _ = advance(state.x, w, state.x, s)
             return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, gap=gap)
         f_A_image = (1 - 1 / beta) * state.sparse_image + state.image / beta
         both, both_images = data.correction(xp.stack([state.image, f_A_image]), state.target, state.radius)

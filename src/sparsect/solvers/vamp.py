@@ -102,7 +102,25 @@ class VectorAMP:
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
         return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
 
-    def step(self, problem: Problem, state: MessageState) -> MessageState:
+    def start_from(self, problem: Problem, state: Any, x: Array, error: Array) -> Any:
+        """``state`` as if messages had led to the estimate ``x`` with a mean squared error of ``error`` for each entry.
+
+        What is to be learned is first taken from the s largest entries of x and the residual they leave.
+        """
+        xp, (m, _), s = namespace(x), problem.operator.shape, problem.sparsity
+        sparse = keep_largest(x, s)
+        variance = squared_norm(sparse) / max(s, 1)
+        variance = xp.where(variance > 0, variance, state.variance)
+        learned = dataclasses.replace(state, variance=variance if self.variance is None else state.variance)
+        if self.noise_variance is None and problem.noise_norm is None:
+            noise = squared_norm(problem.operator.forward(sparse) - problem.y) / max(m - s, 1)
+            noise = xp.where(noise > 0, noise, state.noise_variance)
+            learned = dataclasses.replace(learned, noise_variance=noise)
+        floor = 1e-6 * state.density * variance
+        _, r, gamma, _ = self._linear(problem, learned, x, 1 / xp.where(error > floor, error, floor))
+        return dataclasses.replace(learned, r=r, gamma=gamma)
+
+    def step(self, problem: Problem, state: Any) -> Any:
         """One exchange of messages, and one of expectation maximisation."""
         xp, keep = namespace(state.x), self.damping
         kappa = 1.0 if is_complex(state.x) else 0.5
