@@ -46,8 +46,8 @@ def test_the_fused_step_is_its_parts(dtype, rng):
     x, w, before = (rng.standard_normal((20, 300)).astype(dtype) for _ in range(3))
     expected = np.array([by_sorting(row, 30) for row in x - 2 * w])
     before[:10] = expected[:10]
-    u, moved, gap, changed = np.empty_like(x), np.empty_like(x), np.empty(20, dtype), np.empty(20, bool)
-    advance(0, 20, x, w, before, 30, 1.5, u, moved, gap, changed)
+    u, moved, gap, changed = before.copy(), x.copy(), np.empty(20, dtype), np.empty(20, bool)
+    advance(0, 20, w, 30, 1.5, moved, u, np.zeros(20, dtype), gap, changed)
     np.testing.assert_allclose(u, expected, rtol=1e-5)
     np.testing.assert_allclose(moved, x + 1.5 * (expected - x + w), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(gap, 1.5 * np.linalg.norm(expected + w - x, axis=1), rtol=1e-4)

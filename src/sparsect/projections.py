@@ -83,11 +83,10 @@ def advance(
         from .kernels import thresholding
         from .kernels.rows import over_rows
 
-        x, w = contiguous(x), contiguous(w)
-        (batch, n), u, moved = x.shape, np.empty_like(x), np.empty_like(x)
-        gap, changed = np.empty(batch, dtype=x.dtype), np.empty(batch, dtype=bool)
-        kernel = thresholding.advance
-        over_rows(kernel, batch, x, w, before, sparsity, relaxation, u, moved, gap, changed, work=PASSES * n)
+        (batch, n), moved, u = x.shape, x.copy(), before.copy()
+        level, gap, changed = np.zeros(batch, x.dtype), np.empty(batch, x.dtype), np.empty(batch, bool)
+        rest = (relaxation, moved, u, level, gap, changed)
+        over_rows(thresholding.advance, batch, contiguous(w), sparsity, *rest, work=PASSES * n)
         return u, moved, gap, changed
     u = keep_largest(x - 2 * w, sparsity)
     change = relaxation * (u - x + w)

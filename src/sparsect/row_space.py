@@ -114,6 +114,11 @@ class SingularVectors(Orthonormal):
         self._synthesis = contiguous(xp.astype(V[:, : self.rank], Phi.dtype).T)
         self._left = xp.astype(Uh[: self.rank, :], Phi.dtype).T
 
+    @property
+    def basis(self) -> tuple[Array, Array, Array]:
+        """V and V^H (its plain transpose), and the singular values: what compiled kernels work with."""
+        return self._analysis, self._synthesis, self.singular_values
+
     def image(self, x: Array) -> Array:
         return _flat_product(x, self._analysis)
 

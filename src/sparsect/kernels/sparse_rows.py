@@ -13,8 +13,11 @@ from ..arrays import Array, is_numpy, namespace
 DENSE_FRACTION, FEW_ROWS = 0.12, 64
 
 
-def sparse_product(x: Array, matrix: Array, nonzeros: int) -> Array:
-    """x @ matrix for ``x`` (..., n) with at most ``nonzeros`` nonzeros in each row and ``matrix`` (n, m)."""
+def sparse_product(x: Array, matrix: Array, nonzeros: int, out: Array | None = None) -> Array:
+    """x @ matrix for ``x`` (..., n) with at most ``nonzeros`` nonzeros in each row and ``matrix`` (n, m).
+
+    ``out`` is where the product goes, a NumPy array (rows, m).
+    """
     xp, rows, (n, m) = namespace(x), math.prod(x.shape[:-1]), matrix.shape
     flat = xp.reshape(x, (rows, n))
     if is_numpy(xp) and nonzeros <= n * (0.5 if rows <= FEW_ROWS else DENSE_FRACTION):
@@ -22,8 +25,8 @@ def sparse_product(x: Array, matrix: Array, nonzeros: int) -> Array:
         from .gathered import gathered_product
         from .rows import over_rows
 
-        product = np.empty((rows, m), dtype=x.dtype)
+        product = np.empty((rows, m), dtype=x.dtype) if out is None else out
         over_rows(gathered_product, rows, flat, matrix, product, work=nonzeros * m)
     else:
-        product = flat @ matrix
+        product = flat @ matrix if out is None else np.matmul(flat, matrix, out=out)
     return xp.reshape(product, (*x.shape[:-1], m))

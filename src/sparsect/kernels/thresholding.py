@@ -94,29 +94,32 @@ def keep(first, last, v, s, out):
 
 
 @compiled
-def advance(first, last, x, w, before, s, relaxation, u, moved, gap, changed):
-    """A step of the map at beta = 1, for every row: see ``projections.advance``."""
+def advance(first, last, w, s, relaxation, x, u, level, gap, changed):
+    """A step of the map at beta = 1 for every row, in place: see ``projections.advance``; u is ``before`` at first.
+
+    ``level`` holds each row's threshold: a guess at first, which decides how soon the new one is found and no more.
+    """
     n, number = x.shape[1], x.dtype.type
     v, magnitudes = np.empty(n, x.dtype), np.empty(n, x.dtype)
-    two, zero, one, relax, value = number(2), number(0), number(1), number(relaxation), number(0)
+    two, zero, one, relax = number(2), number(0), number(1), number(relaxation)
     for row in range(first, last):
-        here, change, old, kept, there = x[row], w[row], before[row], u[row], moved[row]
-        energy = zero
+        here, change, kept, energy = x[row], w[row], u[row], zero
         for j in range(n):
             reflected = here[j] - two * change[j]
             v[j] = reflected
             magnitudes[j] = abs(reflected)
             energy += reflected * reflected
-        value, equal = _threshold(magnitudes, s, _bound(magnitudes, energy, s), value)
+        value, equal = _threshold(magnitudes, s, _bound(magnitudes, energy, s), level[row])
         if equal > 0:
             value = _raise(magnitudes, value, equal)
+        level[row] = value
         total, differences = zero, zero
         for j in range(n):
             point = v[j] if magnitudes[j] >= value else zero
             difference = relax * (point - here[j] + change[j])
             total += difference * difference
-            differences += one if (point == zero) != (old[j] == zero) else zero
+            here[j] += difference
+            differences += one if (point == zero) != (kept[j] == zero) else zero
             kept[j] = point
-            there[j] = here[j] + difference
         gap[row] = np.sqrt(total)
         changed[row] = differences > zero

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from ..checks import choice
 from ..least_squares import refit
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, advance, keep_largest
-from ..row_space import Orthonormal
+from ..row_space import Orthonormal, SingularVectors
 from .vamp import MessageState, VectorAMP
 
 # alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
@@ -125,7 +126,7 @@ class AnnealedDifferenceMap:
 
     def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0) -> AnnealedState:
         """One step of the part of the schedule that belongs to the ``fraction`` of the run that is over."""
-        over = fraction / SEARCHING if state.gamma is not None else fraction
+        over = self._over(state, fraction)
         seen = over > 1 and bool(namespace(state.gap).any(state.count > 0))
         after, changed = self._message(problem, state) if seen else self._search(problem, state, min(over, 1.0))
         still = namespace(after.gap).where(changed, 0 * state.unchanged, state.unchanged + 1)
@@ -138,7 +139,7 @@ class AnnealedDifferenceMap:
         u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
         image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
         seen: dict[str, Any] = {}
-        if self.goal == "recovery" and over >= 1 - AVERAGED:
+        if self._averages(over):
             seen = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
         return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
 
@@ -159,20 +160,21 @@ class AnnealedDifferenceMap:
         """``count`` steps, in blocks of rows that stay in a core's cache and run side by side on all cores."""
 
         def run(first: int, last: int) -> AnnealedState:
-            rows, done, running = np.arange(first, last), [], state
-            part, limit = problem, goal[first:last]
-            if rows.size < problem.batch:
-                part, running = problem.take(rows), state.take(rows)
-            for fraction in fractions:
-                running = self.step(part, running, fraction)
-                here = to_numpy(running.gap) <= limit
-                if here.any():
-                    done.append((rows[here], running.take(np.flatnonzero(here))))
-                    going = np.flatnonzero(~here)
-                    rows, limit, part, running = rows[going], limit[going], part.take(going), running.take(going)
-                if not rows.size:
-                    break
-            return joined([*(rows for rows, _ in done), rows], [*(part for _, part in done), running])
+            rows = np.arange(first, last)
+            # A copy, so that compiled steps can change it in place.
+            part, running = problem.take(rows), state.take(rows)
+            places, parts, ahead = [], [], list(fractions)
+            while ahead:
+                running, steps = self._some_steps(part, running, ahead, goal[rows])
+                ahead = ahead[steps:]
+                done = to_numpy(running.gap) <= goal[rows]
+                if ahead and done.any():
+                    places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
+                    going = np.flatnonzero(~done)
+                    rows, part, running = rows[going], part.take(going), running.take(going)
+                    if not going.size:
+                        break
+            return joined([*places, rows], [*parts, running]) if parts else running
 
         if not worth_compiling(state.x):
             return run(0, problem.batch)
@@ -181,6 +183,30 @@ class AnnealedDifferenceMap:
         size = BLOCK_BYTES // (state.x.shape[-1] * state.x.itemsize)
         blocks = over_blocks(run, problem.batch, size)
         return blocks[0] if len(blocks) == 1 else joined(None, blocks)
+
+    def _some_steps(
+        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
+    ) -> tuple[AnnealedState, int]:
+        """At least one step of those ahead, and how many: compiled ones until a row is done, or a single one.
+
+        ``state`` may be changed in place.
+        """
+        space = problem.operator.row_space
+        overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
+        kept = [self._kept(problem, over) for over in overs]
+        fast = worth_compiling(state.x) and isinstance(space, SingularVectors)
+        if not (overs and fast and kept[0] > 0 and kept[-1] < state.x.shape[-1]):
+            return self.step(problem, state, fractions[0]), 1
+        from ..kernels.search import search
+
+        changing = ("x", "image", "sparse", "gap", "unchanged", "total", "power")
+        now = {name: getattr(state, name) for name in changing}
+        averaged = [self._averages(over) for over in overs]
+        alphas = [self._alpha(problem, over) for over in overs]
+        steps = search(space.basis, state.target, alphas, kept, averaged, RELAXATION, goal, *now.values())
+        if state.count is not None:
+            now["count"] = state.count + sum(averaged[:steps])
+        return dataclasses.replace(state, taken=state.taken + steps, **now), steps
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
         """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""
@@ -202,9 +228,19 @@ class AnnealedDifferenceMap:
         grown = min(1.0, over / GROWING) if self.goal == "approximation" else 1.0
         return math.ceil(problem.sparsity * (FEWER + (1 - FEWER) * grown))
 
-    def _data(self, problem: Problem, over: float) -> DataProjection:
+    def _over(self, state: AnnealedState, fraction: float) -> float:
+        """The part of the search that is over; above 1 it is time for messages."""
+        return fraction / SEARCHING if state.gamma is not None else fraction
+
+    def _averages(self, over: float) -> bool:
+        return self.goal == "recovery" and over >= 1 - AVERAGED
+
+    def _alpha(self, problem: Problem, over: float) -> float:
         first, last = ALPHA[self.goal]
-        return DataProjection(problem, Relaxed(first * (last / first) ** over * problem.operator.column_energy))
+        return float(first * (last / first) ** over * problem.operator.column_energy)
+
+    def _data(self, problem: Problem, over: float) -> DataProjection:
+        return DataProjection(problem, Relaxed(self._alpha(problem, over)))
 
 
 def _at_least_one(count: Array) -> Array:

@@ -1,0 +1,79 @@
+"""Many steps of the annealed map on a block of rows, in place: nothing is allocated from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .rows import compiled
+from .sparse_rows import sparse_product
+from .thresholding import advance
+
+Matrix = np.ndarray[Any, Any]
+
+
+@compiled
+def _follow(point, target, values, gains, relaxation, image, coordinates):
+    """The image of x after a step, and the coordinates of its next correction, from the image of the point of A."""
+    for row in range(image.shape[0]):
+        for j in range(image.shape[1]):
+            image[row, j] += relaxation * (point[row, j] - image[row, j] + coordinates[row, j])
+            coordinates[row, j] = (values[j] * image[row, j] - target[row, j]) * gains[j]
+
+
+@compiled
+def _add(u, total, power):
+    for row in range(u.shape[0]):
+        energy = u.dtype.type(0)
+        for j in range(u.shape[1]):
+            total[row, j] += u[row, j]
+            energy += u[row, j] * u[row, j]
+        power[row] += energy
+
+
+def search(
+    basis: tuple[Matrix, Matrix, Matrix],
+    target: Matrix,
+    alphas: Sequence[float],
+    kept: Sequence[int],
+    averaged: Sequence[bool],
+    relaxation: float,
+    goal: Matrix,
+    x: Matrix,
+    image: Matrix,
+    u: Matrix,
+    gap: Matrix,
+    unchanged: Matrix,
+    total: Matrix | None,
+    power: Matrix | None,
+) -> int:
+    """Take a step for each alpha, or fewer: until a row's gap comes down to its goal. Returns how many were taken.
+
+    Parameters
+    ----------
+    basis : V (n, rank), V^T, and the singular values of Phi
+    target : (batch, rank), the data in image coordinates
+    alphas, kept, averaged : for each step the relaxation of the data set, how many entries a point of A has, and
+        whether it is added to ``total`` and its squared norm to ``power``
+    x, image, u, gap, unchanged, total, power : the state, as in ``solvers.annealed``, changed in place
+    """
+    analysis, synthesis, values = basis
+    relax = x.dtype.type(relaxation)
+    gains = [(values / (values * values + alpha)).astype(x.dtype) for alpha in alphas]
+    coordinates = (values * image - target) * gains[0]
+    w, point = np.empty_like(x), np.empty_like(image)
+    level, changed = np.zeros_like(gap), np.empty(gap.shape, dtype=bool)
+    for step in range(len(alphas)):
+        np.matmul(coordinates, synthesis, out=w)
+        advance(0, x.shape[0], w, kept[step], relax, x, u, level, gap, changed)
+        sparse_product(u, analysis, kept[step], out=point)
+        _follow(point, target, values, gains[min(step + 1, len(gains) - 1)], relax, image, coordinates)
+        unchanged += 1
+        unchanged[changed] = 0
+        if averaged[step]:
+            _add(u, total, power)
+        if (gap <= goal).any():
+            return step + 1
+    return len(alphas)
