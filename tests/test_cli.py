@@ -6,6 +6,9 @@ import scipy.io
 
 import sparsect
 
+# The map of the paper instead of the default.
+MAP = ("--method", "difference-map")
+
 
 @pytest.fixture
 def problem(tmp_path):
@@ -49,11 +52,11 @@ class TestRecover:
         assert "<svg" in (tmp_path / "a.svg").read_text()
 
     def test_settings_reach_the_solver(self, shell, tmp_path):
-        shell("recover", "--random", "20x40", "-s", 3, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
+        shell("recover", "--random", "20x40", "-s", 3, *MAP, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
         assert sparsect.load_result(tmp_path / "a.npz").method == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.2))"
 
     def test_noise_norm(self, shell, tmp_path):
-        done = shell("recover", "--random", "40x80", "-s", 4, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")
+        done = shell("recover", "--random", "40x80", "-s", 4, *MAP, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")
         assert done.returncode == 0, done.stderr
         result = sparsect.load_result(tmp_path / "a.npz")
         assert (result.residual_norm <= 0.5 * (1 + 1e-6)).all()
@@ -76,9 +79,9 @@ BAD = {
         "sparsity: got 41, accepted is a whole number from 0 to 40",
     ),
     "method": (("--random", "20x40", "--method", "difference"), "did you mean 'difference-map'"),
-    "setting": (("--random", "20x40", "--set", "gamma=1"), "NAME among: beta"),
-    "setting not a number": (("--random", "20x40", "--set", "beta=x"), "--set beta: got 'x'"),
-    "beta": (("--random", "20x40", "--set", "beta=0"), "beta: got 0.0, accepted is any number but 0"),
+    "setting": (("--random", "20x40", *MAP, "--set", "gamma=1"), "NAME among: beta"),
+    "setting not a number": (("--random", "20x40", *MAP, "--set", "beta=x"), "--set beta: got 'x'"),
+    "beta": (("--random", "20x40", *MAP, "--set", "beta=0"), "beta: got 0.0, accepted is any number but 0"),
     "noise": (("--random", "20x40", "--noise-norm", "-1"), "noise_norm: got -1"),
     "plot": (("--random", "20x40", "--plot", "a.doc"), "plot: got the file name 'a.doc'"),
     "out": (("--random", "20x40", "--out", "/proc/x/a.npz"), "cannot be written"),

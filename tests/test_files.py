@@ -119,7 +119,7 @@ def test_unwritable(path):
 def test_result_comes_back(tmp_path):
     problem = sparsect.random_problem(20, 40, 3, batch=2, rng=0)
     for y in (problem.y, problem.y[0]):
-        result = sparsect.recover(problem.Phi, y, 3, record=("gap", "x"))
+        result = sparsect.recover(problem.Phi, y, 3, "difference-map", record=("gap", "x"))
         result.save(tmp_path / "x.npz")
         loaded = sparsect.load_result(tmp_path / "x.npz")
         assert loaded.method == "DifferenceMap(beta=0.14, data_set=None)"

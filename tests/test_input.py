@@ -116,8 +116,9 @@ def test_bad_input(case):
 
 def test_the_row_whose_noise_norm_is_too_small_is_named():
     y = np.array([[1.0, 0, 0], [0, 0, 7.0]])
+    Phi = np.eye(2, 5).repeat([1, 2], axis=0)[[0, 1, 1]] * [[1], [1], [0]]
     with pytest.raises(InputError, match=r"noise_norm: got 3 in row 1, accepted is at least 7 in row 1"):
-        sparsect.recover(np.eye(2, 5).repeat([1, 2], axis=0)[[0, 1, 1]] * [[1], [1], [0]], y, 1, noise_norm=[0.5, 3])
+        sparsect.recover(Phi, y, 1, "difference-map", noise_norm=[0.5, 3])
 
 
 def test_big_endian_arrays_are_fine():

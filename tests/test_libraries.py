@@ -98,9 +98,9 @@ def test_mixed_precision_is_promoted(xp, problem):
 
 def test_resumed_equals_unbroken(xp, problem, tmp_path):
     arguments = (xp.asarray(problem.Phi), xp.asarray(problem.y), 8)
-    unbroken = sparsect.recover(*arguments, max_iter=30)
+    unbroken = sparsect.recover(*arguments, "difference-map", max_iter=30)
     for stop in (11, 30):
-        resumed = sparsect.recover(*arguments, max_iter=stop, checkpoint=tmp_path / "run.npz")
+        resumed = sparsect.recover(*arguments, "difference-map", max_iter=stop, checkpoint=tmp_path / "run.npz")
     np.testing.assert_array_equal(to_numpy(resumed.x), to_numpy(unbroken.x))
     assert type(resumed.x) is type(unbroken.x)
 

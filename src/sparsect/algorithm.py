@@ -56,6 +56,16 @@ def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) ->
     return state if rows is None else state.take(np.argsort(np.concatenate(rows)))
 
 
+def chosen(rows: Array, first: Any, second: Any) -> Any:
+    """A state with the given rows of ``first``, a true or false for each, and the others of ``second``."""
+    xp, others = namespace(rows), second.arrays()
+    picked = {
+        name: xp.where(xp.reshape(rows, (-1,) + (1,) * (value.ndim - 1)), value, others[name])
+        for name, value in first.arrays().items()
+    }
+    return dataclasses.replace(second, **picked)
+
+
 class Need(Enum):
     """What a solver may need of a problem, with the words for when it is not there."""
 

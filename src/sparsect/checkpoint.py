@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from pathlib import Path
@@ -17,6 +16,10 @@ from .trace import Trace
 
 if TYPE_CHECKING:
     from .solve import Run
+
+
+# What is kept of rows that are done.
+ANSWERS = ("rows", "x", "gap", "n_iter", "stable", "lost")
 
 
 class Checkpoint:
@@ -43,8 +46,7 @@ class Checkpoint:
         arrays |= {f"state/{name}": to_numpy(value) for name, value in progress.state.arrays().items()}
         arrays |= {f"history/{name}": column for name, column in self.trace.history().items()}
         for index, answers in enumerate(progress.done):
-            parts = {field.name: getattr(answers, field.name) for field in dataclasses.fields(answers)}
-            arrays |= {f"done/{index}/{name}": to_numpy(value) for name, value in parts.items()}
+            arrays |= {f"done/{index}/{name}": to_numpy(getattr(answers, name)) for name in ANSWERS}
         files.write_npz(self.path, arrays)
 
     def _restore(self) -> None:
@@ -72,7 +74,7 @@ class Checkpoint:
         }
         done: list[dict[str, Any]] = []
         while f"done/{len(done)}/rows" in arrays:
-            done.append({name: arrays[f"done/{len(done)}/{name}"] for name in ("rows", "x", "gap", "n_iter", "lost")})
+            done.append({name: arrays[f"done/{len(done)}/{name}"] for name in ANSWERS})
         seconds = [float(value) for value in arrays["seconds"]]
         self.trace.restore({name: arrays[f"history/{name}"] for name in self.trace.columns})
         run.restore(int(arrays["iteration"]), arrays["rows"], state, done)

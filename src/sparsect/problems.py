@@ -51,10 +51,11 @@ class Problem:
         """Number of signals."""
         return int(self.y.shape[0])
 
-    def take(self, rows: np.ndarray[Any, Any]) -> Problem:
-        """The problem of the given rows alone, sharing Phi and what was factored of it."""
+    def take(self, rows: np.ndarray[Any, Any], sparsity: int | None = None) -> Problem:
+        """The problem of the given rows alone, sharing Phi and what was factored of it; perhaps with another s."""
         part = object.__new__(Problem)
-        part.Phi, part.operator, part.sparsity, part.single = self.Phi, self.operator, self.sparsity, False
+        part.Phi, part.operator, part.single = self.Phi, self.operator, False
+        part.sparsity = self.sparsity if sparsity is None else sparsity
         part.y = take_rows(self.y, rows)
         part.noise_norm = None if self.noise_norm is None else take_rows(self.noise_norm, rows)
         part.x = None if self.x is None else take_rows(self.x, rows)

@@ -8,11 +8,16 @@ from typing import Any
 
 from .algorithm import Solver
 from .checks import choice, reject
+from .operators import as_operator
 from .problems import Problem
 from .result import Result
 from .solve import Snapshot, solve
 from .solvers import METHODS
 from .trace import Measure
+from .unknown_sparsity import recover_unknown
+
+# The method, if none is asked for.
+DEFAULT = "annealed-difference-map"
 
 
 def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
@@ -25,8 +30,8 @@ def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
 def recover(
     Phi: Any,
     y: Any,
-    sparsity: int,
-    method: str | Solver = "difference-map",
+    sparsity: int | str,
+    method: str | Solver = DEFAULT,
     *,
     noise_norm: Any = None,
     max_iter: int = 1000,
@@ -47,11 +52,12 @@ def recover(
         To solve several times with one Phi, pass ``sparsect.as_operator(Phi)``: it is then factored only once.
     y : (m,) or (batch, m); every row is a signal of its own. The answer has y's library and device, and the wider of
         Phi's and y's dtypes.
-    sparsity : s, the number of nonzeros allowed, from 0 to n.
+    sparsity : s, the number of nonzeros allowed, from 0 to n; or "auto", with the annealed map: then, with
+        ``noise_norm``, the smallest that reaches it, and without, the number that is most likely.
     method : a name from ``sparsect.METHODS``, or a configured solver such as ``DifferenceMap(beta=0.5)``.
-    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the two maps use the
-        exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y, matching pursuits stop there, and vamp takes its
-        noise level from it; other methods refuse it.
+    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the paper's two maps use
+        the exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y, matching pursuits stop there, and vamp and the
+        annealed map take the noise level from it; other methods refuse it.
     max_iter, max_seconds : when to stop at the latest; seconds count iterating only.
     tol : a row has converged when its gap is at most tol times the norm of its starting point. Default 1e-6, or 1e-4
         in single precision. Converged rows leave the batch and cost no more time.
@@ -78,16 +84,18 @@ def recover(
     """
     solver: Solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else method
     check_noise_norm(solver, noise_norm)
-    return solve(
-        Problem(Phi, y, sparsity, noise_norm),
-        solver,
-        max_iter=max_iter,
-        max_seconds=max_seconds,
-        tol=tol,
-        callback=callback,
-        record=record,
-        record_at=record_at,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        refit=refit,
-    )
+    options: dict[str, Any] = {
+        "max_iter": max_iter,
+        "max_seconds": max_seconds,
+        "tol": tol,
+        "callback": callback,
+        "record": record,
+        "record_at": record_at,
+        "checkpoint": checkpoint,
+        "checkpoint_every": checkpoint_every,
+        "refit": refit,
+    }
+    if isinstance(sparsity, str):
+        choice("sparsity", sparsity, ("auto",))
+        return recover_unknown(as_operator(Phi), y, solver, noise_norm, **options)
+    return solve(Problem(Phi, y, sparsity, noise_norm), solver, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,12 +26,16 @@ class Result:
     gap : (batch,), distance between the point of A and the point of B the solver last compared
     converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||
     n_iter : (batch,), steps each row took
+    stable : (batch,), whether the support stayed the same in the last hundredth of those steps; None from solvers that
+        do not look
     setup_seconds : time spent factoring Phi during this run (none if it was factored before)
     seconds : time spent iterating; measuring, callbacks and checkpoints are not counted
     history : measures along the way (NumPy), by name, with ``iteration`` and ``seconds``
     method : the solver and its settings, in words
-    sparsity : the s that was asked for
+    sparsity : the s that was asked for, or "auto"
     """
+
+    PER_ROW: ClassVar[tuple[str, ...]] = ("x", "support", "residual_norm", "gap", "converged", "n_iter", "stable")
 
     x: Array
     support: Array
@@ -43,13 +47,24 @@ class Result:
     seconds: float
     history: dict[str, np.ndarray[Any, Any]]
     method: str
-    sparsity: int
+    sparsity: int | str
+    stable: Array | None = None
+
+    def first(self) -> Result:
+        """The first row alone, without the batch axis."""
+        rows = {name: getattr(self, name) for name in self.PER_ROW}
+        fields: dict[str, Any] = {
+            name: value if value is None else value[0, ...] if value.ndim > 1 else to_numpy(value).item()
+            for name, value in rows.items()
+        }
+        history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in self.history.items()}
+        return dataclasses.replace(self, history=history, **fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to an ``.npz`` file that :func:`load_result` reads back; whole or not at all."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         history = fields.pop("history")
-        arrays = {name: to_numpy(value) for name, value in fields.items()}
+        arrays = {name: to_numpy(value) for name, value in fields.items() if value is not None}
         files.write_npz(path, arrays | {f"history/{name}": value for name, value in history.items()})
 
 
@@ -58,7 +73,8 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     arrays = files.read_npz(path)
     history = {name.partition("/")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("history/")}
     names = {field.name for field in dataclasses.fields(Result)} - {"history"}
-    if not names <= set(arrays):
-        raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(names - set(arrays)))} missing")
-    plain: dict[str, Any] = {name: arrays[name].item() if arrays[name].ndim == 0 else arrays[name] for name in names}
+    if missing := names - set(arrays) - {"stable"}:
+        raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(missing))} missing")
+    found = {name: arrays[name] for name in names & set(arrays)}
+    plain: dict[str, Any] = {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
     return Result(history=history, **plain)

@@ -27,7 +27,7 @@ RUNAWAY = 1e8
 # Part of the seconds allowed that may pass between two looks at the clock.
 LOOK_AT_CLOCK = 0.01
 # A support that has not changed in this part of a row's steps is stable.
-STABLE = 0.02
+STABLE = 0.01
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Answers:
     x: Array
     gap: Array
     n_iter: np.ndarray[Any, Any]
+    stable: np.ndarray[Any, Any]
     lost: np.ndarray[Any, Any]
 
 
@@ -101,6 +102,14 @@ class Snapshot:
         """(batch,), steps each row has taken; a NumPy array."""
         running = _steps_taken(self._progress.state, self.iteration)
         return self._progress.joined([part.n_iter for part in self._progress.done], running)
+
+    @property
+    def stable(self) -> Array | None:
+        """(batch,), see :class:`Result`; a NumPy array, or None if the solver does not look."""
+        if self._progress.state.unchanged is None:
+            return None
+        running = _stable(self._progress.state, self.iteration)
+        return self._progress.joined([part.stable for part in self._progress.done], running)
 
 
 class Run:
@@ -168,8 +177,8 @@ class Run:
         """What the solver has to say now about the given running rows."""
         state = progress.state.take(rows)
         x = self.estimate(progress.problem.take(rows), state)
-        n_iter = _steps_taken(state, progress.iteration)
-        return Answers(progress.rows[rows], x, state.gap, n_iter, np.full(rows.size, lost))
+        n_iter, stable = _steps_taken(state, progress.iteration), _stable(state, progress.iteration)
+        return Answers(progress.rows[rows], x, state.gap, n_iter, stable, np.full(rows.size, lost))
 
     def restore(self, iteration: int, rows: Any, state: dict[str, Array], done: list[dict[str, Any]]) -> None:
         """Stand where a checkpoint left off."""
@@ -194,13 +203,9 @@ class Run:
             "gap": from_numpy(to_numpy(end.gap), x) if is_numpy(namespace(end.gap)) else end.gap,
             "converged": from_numpy(end.converged, end.x),
             "n_iter": from_numpy(end.n_iter, end.x),
+            "stable": None if end.stable is None else from_numpy(end.stable, end.x),
         }
-        if self.problem.single:
-            fields = {
-                name: value[0, ...] if value.ndim > 1 else to_numpy(value).item() for name, value in fields.items()
-            }
-            history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in history.items()}
-        return Result(
+        result = Result(
             **fields,
             setup_seconds=self.setup_seconds,
             seconds=self.clock.seconds,
@@ -208,6 +213,7 @@ class Run:
             method=repr(self.solver),
             sparsity=self.problem.sparsity,
         )
+        return result.first() if self.problem.single else result
 
 
 def solve(
@@ -301,6 +307,12 @@ def _steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:
     if state.taken is not None:
         return to_numpy(state.taken).astype(np.int64)
     return np.full(state.gap.shape[0], iteration)
+
+
+def _stable(state: Any, iteration: int) -> np.ndarray[Any, Any]:
+    """Rows whose support has not changed for a while; false where nobody looked."""
+    steps = _steps_taken(state, iteration)
+    return np.zeros(steps.shape, bool) if state.unchanged is None else to_numpy(state.unchanged) >= STABLE * steps
 
 
 def _check_needs(problem: Problem, solver: Solver) -> None:

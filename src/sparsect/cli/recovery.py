@@ -18,7 +18,8 @@ from ..arrays import to_numpy
 from ..checks import InputError, choice, reject
 from ..metrics import snr_db
 from ..problems import Problem, random_problem
-from ..recover import check_noise_norm
+from ..recover import DEFAULT, check_noise_norm
+from ..recover import recover as sparsect_recover
 from ..result import Result
 from ..solve import Snapshot, solve
 from ..solvers import METHODS
@@ -30,6 +31,7 @@ Examples:
   sparsect recover --random 400x1000 --sparsity 150 --snr 20 --plot recovery.png
   sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
+  sparsect recover --matrix Phi.npy --data y.npy --sparsity auto --out x.npz
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
 """
 
@@ -46,11 +48,11 @@ Examples:
 @click.option("--data", metavar="FILE", help="y: m numbers, or one signal a row.")
 @click.option("--truth", metavar="FILE", help="The true x, to measure the error against.")
 @click.option("--random", "size", metavar="MxN", help="Instead of files: a random problem of this size.")
-@click.option("--sparsity", "-s", type=int, required=True, help="Number of nonzeros allowed in each signal.")
+@click.option("--sparsity", "-s", metavar="S|auto", required=True, help="Nonzeros allowed in a signal; auto finds out.")
 @click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB. Default: no noise.")
 @click.option("--batch", type=int, help="With --random: number of signals.  [default: 10]")
 @click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
-@click.option("--method", default="difference-map", show_default=True, help="One of: " + ", ".join(METHODS) + ".")
+@click.option("--method", default=DEFAULT, show_default=True, help="One of: " + ", ".join(METHODS) + ".")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise: look within ||Phi x - y|| <= this.")
 @click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")
@@ -65,6 +67,7 @@ Examples:
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
     _check_outputs((matrix, data, options["truth"]), options)
+    options["sparsity"] = _sparsity(options["sparsity"])
     if options["alpha"] is not None and options["noise_norm"] is not None:
         raise InputError("--alpha, --noise-norm: got both, accepted is one of them")
     if size is not None:
@@ -81,7 +84,15 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     check_noise_norm(solver, options["noise_norm"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
-        result = solve(problem, solver, callback=show, **limits)
+        if options["sparsity"] == "auto":
+            # The smallest s within the noise takes several runs, which one bar cannot show.
+            watch = show if options["noise_norm"] is None else None
+            noise_norm = options["noise_norm"]
+            result = sparsect_recover(
+                problem.operator, problem.y, "auto", solver, noise_norm=noise_norm, callback=watch, **limits
+            )
+        else:
+            result = solve(problem, solver, callback=show, **limits)
     if options["out"] is not None:
         result.save(options["out"])
     if options["plot"] is not None:
@@ -154,8 +165,16 @@ def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> N
             raise reject(f"--{name}", repr(path), "a file that is not used for something else in the same call")
 
 
+def _sparsity(text: str) -> int | str:
+    if text != "auto" and not re.fullmatch(r"\d{1,9}", text):
+        raise reject("--sparsity", repr(text), "a number of at least 0, or auto")
+    return text if text == "auto" else int(text)
+
+
 def _random(size: str, options: dict[str, Any]) -> Problem:
     m, n = _size("--random", size)
+    if options["sparsity"] == "auto":
+        raise reject("--sparsity", "auto with --random", "a number: it says how many nonzeros the signals have")
     batch = 10 if options["batch"] is None else options["batch"]
     files.check_size("--random", 8 * (m * n + 8 * max(batch, 1) * (m + n)))
     drawn = random_problem(m, n, options["sparsity"], options["snr"], batch, options["seed"] or 0)
@@ -180,7 +199,8 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
         click.echo(f"{data}: {y.shape[1]} signals in columns, taken as rows", err=True)
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
-    return Problem(Phi, y, options["sparsity"], options["noise_norm"], truth)
+    sparsity = 0 if options["sparsity"] == "auto" else options["sparsity"]
+    return Problem(Phi, y, sparsity, options["noise_norm"], truth)
 
 
 def _dense(array: Any) -> Any:
@@ -223,6 +243,10 @@ def _report(problem: Problem, result: Result, written: list[str]) -> None:
     ]
     columns["gap"] = [f"{value:.2e}" for value in np.atleast_1d(result.gap)]
     columns["iterations"] = [str(value) for value in np.atleast_1d(result.n_iter)]
+    if result.stable is not None:
+        columns["support stable"] = ["yes" if value else "no" for value in np.atleast_1d(result.stable)]
+    if result.sparsity == "auto":
+        columns["nonzeros"] = [str(value) for value in np.atleast_2d(result.support).sum(axis=1)]
     columns["converged"] = ["yes" if value else "no" for value in np.atleast_1d(result.converged)]
     table = Table(title=result.method)
     for name in columns:

@@ -15,12 +15,19 @@ Matrix = np.ndarray[Any, Any]
 
 
 @compiled
-def _follow(point, target, values, gains, relaxation, image, coordinates):
-    """The image of x after a step, and the coordinates of its next correction, from the image of the point of A."""
+def _correct(image, target, values, gains, coordinates):
+    """Coordinates of the correction of x, from its image."""
+    for row in range(image.shape[0]):
+        for j in range(image.shape[1]):
+            coordinates[row, j] = (values[j] * image[row, j] - target[row, j]) * gains[j]
+
+
+@compiled
+def _follow(point, coordinates, relaxation, image):
+    """The image of x after a step, from that of the point of A."""
     for row in range(image.shape[0]):
         for j in range(image.shape[1]):
             image[row, j] += relaxation * (point[row, j] - image[row, j] + coordinates[row, j])
-            coordinates[row, j] = (values[j] * image[row, j] - target[row, j]) * gains[j]
 
 
 @compiled
@@ -61,15 +68,14 @@ def search(
     """
     analysis, synthesis, values = basis
     relax = x.dtype.type(relaxation)
-    gains = [(values / (values * values + alpha)).astype(x.dtype) for alpha in alphas]
-    coordinates = (values * image - target) * gains[0]
-    w, point = np.empty_like(x), np.empty_like(image)
+    w, point, coordinates = np.empty_like(x), np.empty_like(image), np.empty_like(image)
     level, changed = np.zeros_like(gap), np.empty(gap.shape, dtype=bool)
-    for step in range(len(alphas)):
+    for step, alpha in enumerate(alphas):
+        _correct(image, target, values, (values / (values * values + alpha)).astype(x.dtype), coordinates)
         np.matmul(coordinates, synthesis, out=w)
         advance(0, x.shape[0], w, kept[step], relax, x, u, level, gap, changed)
         sparse_product(u, analysis, kept[step], out=point)
-        _follow(point, target, values, gains[min(step + 1, len(gains) - 1)], relax, image, coordinates)
+        _follow(point, coordinates, relax, image)
         unchanged += 1
         unchanged[changed] = 0
         if averaged[step]:

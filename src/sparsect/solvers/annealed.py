@@ -7,12 +7,23 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..algorithm import Need, joined
-from ..arrays import Array, namespace, norm, squared_norm, to_numpy, worth_compiling
+from ..algorithm import Need, chosen, joined
+from ..arrays import (
+    Array,
+    epsilon,
+    is_complex,
+    is_numpy,
+    is_single,
+    namespace,
+    norm,
+    squared_norm,
+    to_numpy,
+    worth_compiling,
+)
 from ..checks import choice
 from ..least_squares import refit
 from ..problems import Problem
@@ -34,6 +45,10 @@ MESSAGES = VectorAMP(damping=0.6)
 WORSE = 4.0
 # A row with a gap below this, relative to its start, has found a point of both sets.
 CLOSED = 1e-5
+# Messages that disagree by less than this times the square root of rounding would only swing on.
+SETTLED = 0.01
+# Entries below this fraction of the largest are left out where the number of nonzeros is not known.
+NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 # What the state of messages adds to that of the map.
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
 # Bytes of one array of a block of rows that a core works on at a time.
@@ -80,6 +95,9 @@ class AnnealedDifferenceMap:
         thresholded (the thresholded average where Phi's singular values are not known, or where it fits much better).
         "approximation" for the error of Phi x: alpha goes from 0.15 to 1, the number of entries kept grows from s/2 to
         s, and the answer is the last point of A, refitted.
+    learn_sparsity : keep as many entries as messages expect to be nonzero, having learned the density of x and the
+        noise from each row, instead of s. The search still starts from s, at which little depends on it; where it finds
+        a point of both sets, entries that are next to nothing are dropped.
     """
 
     name: ClassVar[str] = "annealed-difference-map"
@@ -89,6 +107,7 @@ class AnnealedDifferenceMap:
     uses_noise_norm: ClassVar[bool] = True
 
     goal: str = "recovery"
+    learn_sparsity: bool = False
 
     def __post_init__(self) -> None:
         choice("goal", self.goal, ALPHA)
@@ -120,6 +139,7 @@ class AnnealedDifferenceMap:
             scale=norm(correction),
             taken=steps,
             unchanged=steps,
+            settled=steps > 0,
             **averages,
             **messages,
         )
@@ -144,26 +164,39 @@ class AnnealedDifferenceMap:
         return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
 
     def _message(self, problem: Problem, state: AnnealedState) -> tuple[AnnealedState, Array]:
-        """One exchange of messages, and whether the support of the thresholded posterior mean changed."""
-        xp = namespace(state.x)
+        """One exchange of messages, and whether the support of the thresholded posterior mean changed.
+
+        Rows that have found a point of both sets keep it.
+        """
+        xp, before = namespace(state.x), state
+        found = (state.gamma == 0) & self._closed(state)
         if not bool(xp.any(state.gamma > 0)):
             mean = self._mean(state)
             spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
             state = MESSAGES.start_from(problem, state, mean, spread)
         after = MESSAGES.step(problem, state)
-        sparse = keep_largest(after.x, problem.sparsity)
-        return dataclasses.replace(after, sparse=sparse), xp.any((sparse == 0) != (state.sparse == 0), axis=-1)
+        after = dataclasses.replace(after, sparse=keep_largest(after.x, problem.sparsity))
+        if bool(xp.any(found)):
+            after = chosen(found, before, after)
+        settled = found | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)
+        changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
+        return dataclasses.replace(after, settled=settled), changed
+
+    def _closed(self, state: AnnealedState) -> Array:
+        return state.gap <= CLOSED * state.scale
 
     def leap(
         self, problem: Problem, state: AnnealedState, count: int, goal: Array, fractions: Sequence[float]
     ) -> AnnealedState:
         """``count`` steps, in blocks of rows that stay in a core's cache and run side by side on all cores."""
 
-        def run(first: int, last: int) -> AnnealedState:
+        def run(first: int, last: int) -> Any:
             rows = np.arange(first, last)
             # A copy, so that compiled steps can change it in place.
-            part, running = problem.take(rows), state.take(rows)
-            places, parts, ahead = [], [], list(fractions)
+            part, running = problem.take(rows), cast(AnnealedState, state.take(rows))
+            places: list[Any] = []
+            parts: list[Any] = []
+            ahead = list(fractions)
             while ahead:
                 running, steps = self._some_steps(part, running, ahead, goal[rows])
                 ahead = ahead[steps:]
@@ -171,18 +204,18 @@ class AnnealedDifferenceMap:
                 if ahead and done.any():
                     places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
                     going = np.flatnonzero(~done)
-                    rows, part, running = rows[going], part.take(going), running.take(going)
+                    rows, part, running = rows[going], part.take(going), cast(AnnealedState, running.take(going))
                     if not going.size:
                         break
             return joined([*places, rows], [*parts, running]) if parts else running
 
         if not worth_compiling(state.x):
-            return run(0, problem.batch)
+            return cast(AnnealedState, run(0, problem.batch))
         from ..kernels.rows import over_blocks
 
         size = BLOCK_BYTES // (state.x.shape[-1] * state.x.itemsize)
         blocks = over_blocks(run, problem.batch, size)
-        return blocks[0] if len(blocks) == 1 else joined(None, blocks)
+        return cast(AnnealedState, blocks[0] if len(blocks) == 1 else joined(None, blocks))
 
     def _some_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
@@ -194,8 +227,8 @@ class AnnealedDifferenceMap:
         space = problem.operator.row_space
         overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
         kept = [self._kept(problem, over) for over in overs]
-        fast = worth_compiling(state.x) and isinstance(space, SingularVectors)
-        if not (overs and fast and kept[0] > 0 and kept[-1] < state.x.shape[-1]):
+        fast = is_numpy(namespace(state.x)) and not is_complex(state.x)
+        if not (fast and overs and isinstance(space, SingularVectors) and 0 < kept[0] <= kept[-1] < state.x.shape[-1]):
             return self.step(problem, state, fractions[0]), 1
         from ..kernels.search import search
 
@@ -205,7 +238,7 @@ class AnnealedDifferenceMap:
         alphas = [self._alpha(problem, over) for over in overs]
         steps = search(space.basis, state.target, alphas, kept, averaged, RELAXATION, goal, *now.values())
         if state.count is not None:
-            now["count"] = state.count + sum(averaged[:steps])
+            now["count"] = state.count + int(sum(averaged[:steps]))
         return dataclasses.replace(state, taken=state.taken + steps, **now), steps
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
@@ -214,11 +247,25 @@ class AnnealedDifferenceMap:
             return refit(problem, state.sparse)
         xp = namespace(state.x)
         average = keep_largest(self._mean(state), problem.sparsity)
-        sound = state.gap <= CLOSED * state.scale
+        sound = self._closed(state)
         if state.gamma is not None:
             misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
             sound = xp.where(state.gamma > 0, misfit <= WORSE * least, sound)
-        return xp.where((sound | (state.count == 0))[:, None], state.sparse, average)
+        answer = xp.where((sound | (state.count == 0))[:, None], state.sparse, average)
+        return self._significant(state, answer) if self.learn_sparsity else answer
+
+    def _significant(self, state: AnnealedState, answer: Array) -> Array:
+        """``answer`` with as many entries as were learned; of a point of both sets, those that matter."""
+        xp, n = namespace(answer), answer.shape[-1]
+        size = xp.abs(answer)
+        least = NEGLIGIBLE["single" if is_single(answer) else "double"]
+        notable = size > least * xp.max(size, axis=-1)[:, None]
+        if state.gamma is None:
+            return xp.where(notable, answer, xp.zeros_like(answer))
+        ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
+        expected = xp.astype(ranks, state.density.dtype) < xp.round(n * state.density)[:, None]
+        posterior = xp.where(expected, state.x, xp.zeros_like(state.x))
+        return xp.where((state.gamma > 0)[:, None], posterior, xp.where(notable, answer, xp.zeros_like(answer)))
 
     def _mean(self, state: AnnealedState) -> Array:
         return state.total / _at_least_one(state.count)[:, None]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..algorithm import Need, State
-from ..arrays import Array, is_complex, namespace, norm, squared_norm, to_numpy
+from ..arrays import Array, is_complex, namespace, norm, squared_norm, to_numpy, worth_compiling
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import keep_largest
@@ -123,19 +123,17 @@ class VectorAMP:
     def step(self, problem: Problem, state: Any) -> Any:
         """One exchange of messages, and one of expectation maximisation."""
         xp, keep = namespace(state.x), self.damping
-        kappa = 1.0 if is_complex(state.x) else 0.5
-        x, var, active, power = posterior(state.r, state.gamma, state.density, state.variance, kappa)
-        precision = 1 / xp.mean(var, axis=-1)
+        x, var, active, power = denoised(state)
+        precision = 1 / var
         gamma2 = _bounded(precision - state.gamma, state)
         r2 = (precision[:, None] * x - state.gamma[:, None] * state.r) / gamma2[:, None]
         learned = state
         if self.density is None or self.variance is None:
-            total = xp.sum(active, axis=-1)
-            floor = xp.where(total > 1e-12, total, xp.ones_like(total))
+            floor = xp.where(active > 1e-12, active, xp.ones_like(active))
             learned = dataclasses.replace(
                 state,
-                density=state.density if self.density is not None else _clip(total / x.shape[-1], 1e-6, 1.0),
-                variance=state.variance if self.variance is not None else xp.sum(power, axis=-1) / floor,
+                density=state.density if self.density is not None else _clip(active / x.shape[-1], 1e-6, 1.0),
+                variance=state.variance if self.variance is not None else power / floor,
             )
         x2, r, gamma, noise = self._linear(problem, learned, r2, gamma2)
         if self.noise_variance is None and problem.noise_norm is None:
@@ -155,7 +153,8 @@ class VectorAMP:
         space = _space(problem)
         xp, (m, n) = namespace(r2), problem.operator.shape
         alpha = (gamma2 * state.noise_variance)[:, None]
-        residual = space.residual(space.image(r2), state.target)
+        image = space.image(r2)
+        residual = space.residual(image, state.target)
         correction, correction_image = space.correction(residual, alpha)
         x2 = r2 - correction
         squares = _squares(space, state.target)
@@ -163,7 +162,7 @@ class VectorAMP:
         precision = gamma2 / (1 - shrink / n)
         gamma = _bounded(precision - gamma2, state)
         r = (precision[:, None] * x2 - gamma2[:, None] * r2) / gamma[:, None]
-        left = space.residual(space.image(r2) - correction_image, state.target)
+        left = space.residual(image - correction_image, state.target)
         misfit = squared_norm(left) + state.defect**2
         noise = (misfit + state.noise_variance * shrink) / m
         least = 1e-12 * (squared_norm(state.target) / m) + 1e-300
@@ -177,6 +176,20 @@ class VectorAMP:
         xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
         fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)
         return xp.where(fits[:, None], x, xp.zeros_like(x))
+
+
+def denoised(state: MessageState) -> tuple[Array, Array, Array, Array]:
+    """Posterior mean of x given the message r, and for each row its mean variance, expected nonzeros and power."""
+    xp, arguments = namespace(state.r), (state.r, state.gamma, state.density, state.variance)
+    if worth_compiling(state.r):
+        from ..kernels.denoising import denoise
+        from ..kernels.rows import over_rows
+
+        x, sums = np.empty_like(state.r), [np.empty_like(state.gamma) for _ in range(3)]
+        over_rows(denoise, x.shape[0], *arguments, x, *sums, work=20 * x.shape[1])
+        return x, sums[0], sums[1], sums[2]
+    x, var, active, power = posterior(*arguments, kappa=1.0 if is_complex(state.r) else 0.5)
+    return x, xp.mean(var, axis=-1), xp.sum(active, axis=-1), xp.sum(power, axis=-1)
 
 
 def posterior(
