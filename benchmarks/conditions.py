@@ -169,11 +169,12 @@ def main():
         report.section(
             "With noise",
             f"SNR of x in dB, {BATCH} problems for each line. The annealed map has no settings and 1,000 iterations. "
-            "Others: every solver of the package with its shipped settings (tuned at 20 dB, Gaussian), and the Difference "
-            f"Map, ADMM (p = 1/2 and 0) and IRLS with settings tuned on {TRAINING} other problems of the same line; VAMP "
-            "is left out where Phi is Gaussian, where it is the Bayes optimum. Behind by: mean of the differences and its "
-            "standard error, negative where the annealed map is ahead. The last two columns: the annealed map without s, "
-            '`sparsity="auto"`, alone and with `noise_norm`; in brackets the mean number of nonzeros it took.',
+            "Others: every solver of the package with its shipped settings (tuned at 20 dB, Gaussian), and the "
+            f"Difference Map, ADMM (p = 1/2 and 0) and IRLS with settings tuned on {TRAINING} other problems of "
+            "the same line; VAMP is left out where Phi is Gaussian, where it is the Bayes optimum. Behind by: mean of "
+            "the differences and its standard error, negative where the annealed map is ahead. The last two columns: the "
+            'annealed map without s, `sparsity="auto"`, alone and with `noise_norm`; in brackets the mean number of '
+            "nonzeros it took.",
             noisy_table(),
         )
         report.section(

@@ -36,10 +36,10 @@ def solvers():
     yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.Relaxed(0.3)), 400
 
 
-def photographs(folder):
-    """Every so many photographs of the folder, grey, cropped to 4:3 and scaled to 320x240."""
+def photographs(folder, count=IMAGES):
+    """Photographs spread over the folder, grey, cropped to 4:3 and scaled to 320x240."""
     found = images.Folder(folder, 240)
-    for index in np.linspace(0, len(found) - 1, IMAGES).round().astype(int):
+    for index in np.linspace(0, len(found) - 1, count).round().astype(int):
         image = found[int(index)]
         image = image.T if image.shape[0] > image.shape[1] else image
         height, width = image.shape
@@ -48,12 +48,12 @@ def photographs(folder):
         yield images.resize(image[: wide * 3 // 4, left : left + wide], 320)
 
 
-def signals(folder):
-    """Every fourth patch of the photographs, means removed."""
+def signals(folder, count=IMAGES, every=EVERY):
+    """Every so many patches of the photographs, means removed."""
     rows = []
-    for image in photographs(folder):
+    for image in photographs(folder, count):
         grid = PatchGrid(image.shape, 20)
-        rows.append(grid.patches(image, np.arange(grid.count))[::EVERY])
+        rows.append(grid.patches(image, np.arange(grid.count))[::every])
     rows = np.concatenate(rows)
     return rows - rows.mean(axis=1, keepdims=True)
 
