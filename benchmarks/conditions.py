@@ -172,9 +172,9 @@ def main():
             "Others: every solver of the package with its shipped settings (tuned at 20 dB, Gaussian), and the "
             f"Difference Map, ADMM (p = 1/2 and 0) and IRLS with settings tuned on {TRAINING} other problems of "
             "the same line; VAMP is left out where Phi is Gaussian, where it is the Bayes optimum. Behind by: mean of "
-            "the differences and its standard error, negative where the annealed map is ahead. The last two columns: the "
-            'annealed map without s, `sparsity="auto"`, alone and with `noise_norm`; in brackets the mean number of '
-            "nonzeros it took.",
+            "the differences and its standard error, negative where the annealed map is ahead. The last two columns: "
+            'the annealed map without s, `sparsity="auto"`, alone and with `noise_norm`; in brackets the mean number '
+            "of nonzeros it took.",
             noisy_table(),
         )
         report.section(
