@@ -251,7 +251,7 @@ def rate_table(folder):
         solver = tuned_for_images(ANNEALED)
         done = asked = 0.0
         for step in range(iterations):
-            kept = solver._kept(problem, step / (iterations - 1))
+            kept = solver._kept(problem, step / (iterations - 1), False)
             done += 2 * rank * (n + (kept if kept <= DENSE_FRACTION * n else n))
             asked += 2 * rank * 2 * n
         rate = product_rate()

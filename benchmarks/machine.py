@@ -7,6 +7,7 @@ import platform
 import time
 from importlib.metadata import version
 
+import sparsect
 from sparsect import files
 
 
@@ -30,7 +31,8 @@ class Report:
     def __exit__(self, kind, *_):
         if kind is not None:
             return
-        versions = ", ".join(f"{name} {version(name)}" for name in ("sparsect", *self._packages))
+        versions = ", ".join(f"{name} {version(name)}" for name in self._packages)
+        versions = f"sparsect {sparsect.__version__}, {versions}"
         minutes = (time.monotonic() - self._start) / 60
         machine = f"{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
         self._add("", f"{machine}, {versions}; {minutes:.1f} minutes.")

@@ -84,8 +84,8 @@ class Solver(Protocol):
       fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks in between;
     - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
     - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
-      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; ``leap`` then has a fifth
-      one, the fractions for each of its steps;
+      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; it has a ``leap``, too,
+      whose fifth argument is the fractions for each of its steps;
     - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
     - ``uses_noise_norm = True``: it takes the problem's noise level into account.
     """

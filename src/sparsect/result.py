@@ -23,11 +23,12 @@ class Result:
     x : (batch, n), at most ``sparsity`` nonzeros in each row
     support : (batch, n), true where x is not zero
     residual_norm : (batch,), ||Phi x - y||
-    gap : (batch,), distance between the point of A and the point of B the solver last compared
-    converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||
+    gap : (batch,), distance between the two points the solver last compared; each solver says which
+    converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||. Nothing would change any more then;
+        how well x fits is for ``residual_norm`` to say
     n_iter : (batch,), steps each row took
-    stable : (batch,), whether the support stayed the same in the last hundredth of those steps; None from solvers that
-        do not look
+    stable : (batch,), whether the support of the solver's sparse point stayed the same in the last hundredth of those
+        steps, one at least; None from solvers that do not look
     setup_seconds : time spent factoring Phi during this run (none if it was factored before)
     seconds : time spent iterating; measuring, callbacks and checkpoints are not counted
     history : measures along the way (NumPy), by name, with ``iteration`` and ``seconds``

@@ -12,8 +12,10 @@ from .checks import reject
 from .operators import Operator
 from .problems import Problem
 from .result import Result
+from .row_space import Orthonormal
 from .solve import solve
 from .solvers import AnnealedDifferenceMap
+from .trace import Clock
 
 # Nonzeros for each measurement that a search starts with; what is learned in the end hardly depends on it.
 START = 0.25
@@ -24,58 +26,66 @@ TRIAL = 150
 def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **options: Any) -> Result:
     """``sparsect.recover`` without a sparsity, by an :class:`~sparsect.AnnealedDifferenceMap`.
 
-    With ``noise_norm``: for each row the smallest s at which Phi x comes that close to y, found by bisection. Without:
-    as many nonzeros as message passing expects when it has learned from the row how dense x is and how strong the
-    noise, which maximises their likelihood; the search before it starts with m/4 of them.
+    With ``noise_norm``: for each row the smallest s at which the best fit comes that close to y, found by bisection; x
+    is then recovered with that s. Without: as many nonzeros as message passing expects when it has learned from the row
+    how dense x is and how strong the noise, which maximises their likelihood; the search before it starts with m/4.
     """
     if not isinstance(solver, AnnealedDifferenceMap):
         raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with annealed-difference-map")
     m, n = operator.shape
     start = min(n, max(1, round(START * m)))
     if noise_norm is None:
-        if solver.goal != "recovery":
-            raise reject("sparsity", "'auto' for an approximation", "a number, or 'auto' with noise_norm")
-        result = solve(Problem(operator, y, start), dataclasses.replace(solver, learn_sparsity=True), **options)
+        problem = Problem(operator, y, start)
+        if solver.goal != "recovery" or not isinstance(problem.operator.row_space, Orthonormal):
+            what = (
+                "for an approximation" if solver.goal != "recovery" else "with a Phi whose singular values are unknown"
+            )
+            raise reject("sparsity", f"'auto' {what}", "a number, or 'auto' with noise_norm")
+        result = solve(problem, dataclasses.replace(solver, learn_sparsity=True), **options)
         return dataclasses.replace(result, sparsity="auto")
     for name in ("checkpoint", "callback"):
         if options.get(name) is not None:
             raise reject(name, "a value with sparsity='auto' and noise_norm", "None: several runs are made")
     problem = Problem(operator, y, start, noise_norm)
-    chosen = smallest_within(problem)
-    parts = [
-        (rows, solve(problem.take(rows, int(s)), solver, **options))
-        for s, rows in _groups(np.arange(problem.batch), chosen)
-    ]
-    whole = _whole(parts)
+    clock = Clock()
+    with clock.running():
+        chosen = smallest_within(problem)
+    parts, budget = [], options.pop("max_seconds", None)
+    for s, rows in _groups(np.arange(problem.batch), chosen):
+        share = None if budget is None else budget * rows.size / problem.batch
+        parts.append((rows, solve(problem.take(rows, int(s)), solver, max_seconds=share, **options)))
+    whole = _whole(parts, clock.seconds)
     return whole.first() if problem.single else whole
 
 
 def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
     """For each row the smallest s, as far as can be told, whose best fit is within the problem's noise norm of y.
 
-    ``problem.sparsity`` is tried first.
+    ``problem.sparsity`` is tried first, then twice as many until they are enough.
     """
-    batch, limit = problem.batch, min(problem.operator.shape)
+    batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
     low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
-    open_ended = np.ones(batch, dtype=bool)
-    while (trying := np.flatnonzero(high - low > 1)).size:
-        trial = np.where(open_ended, high, (low + high) // 2)
+    growing = np.ones(batch, dtype=bool)
+    while (trying := np.flatnonzero(growing | (high - low > 1))).size:
+        trial = np.where(growing, high, (low + high) // 2)
         for s, rows in _groups(trying, trial[trying]):
-            reached = _reached(problem, rows, int(s))
-            high[rows[reached]] = s
-            low[rows[~reached]] = s
-            ends = reached | (s >= limit)
-            open_ended[rows[ends]] = False
-            more = rows[~ends & open_ended[rows]]
-            high[more] = min(2 * s, limit)
+            misfit = _misfit(problem, rows, int(s))
+            reached = misfit <= noise_norm[rows] * (1 + 1e-6)
+            high[rows[reached]], low[rows[~reached]] = s, s
+            growing[rows[reached]] = False
+            more = ~reached & growing[rows]
+            if s >= limit and more.any():
+                row, least = rows[more][0], misfit[more][0]
+                got = f"{noise_norm[row]:g} in row {row}"
+                raise reject("noise_norm", got, f"at least {least:g} there: no x comes nearer to y")
+            high[rows[more]] = min(2 * s, limit)
     return high
 
 
-def _reached(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[Any, Any]:
-    """Whether the best fit with s nonzeros is within the noise norm, for each of the rows."""
-    part = problem.take(rows, s)
-    result = solve(part, AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=())
-    return to_numpy(result.residual_norm) <= to_numpy(part.noise_norm) * (1 + 1e-6)
+def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[Any, Any]:
+    """||Phi x - y|| of the best fit with s nonzeros, for each of the rows."""
+    result = solve(problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=())
+    return to_numpy(result.residual_norm)
 
 
 def _groups(rows: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> list[tuple[Any, np.ndarray[Any, Any]]]:
@@ -83,8 +93,8 @@ def _groups(rows: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> list[tu
     return [(value, rows[values == value]) for value in np.unique(values)]
 
 
-def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]]) -> Result:
-    """Results of groups of rows as one, in the order of the rows; measures along the way are left out."""
+def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]], seconds: float) -> Result:
+    """Results of groups of rows as one, in the order of the rows, without history; ``seconds`` went before."""
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     results = [result for _, result in parts]
     xp = namespace(results[0].x)
@@ -92,5 +102,6 @@ def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]]) -> Result:
         name: take_rows(xp.concat([getattr(result, name) for result in results], axis=0), order)
         for name in Result.PER_ROW
     }
-    seconds = {name: sum(getattr(result, name) for result in results) for name in ("setup_seconds", "seconds")}
-    return dataclasses.replace(results[0], **values, **seconds, sparsity="auto", history={})
+    spent = {name: sum(getattr(result, name) for result in results) for name in ("setup_seconds", "seconds")}
+    spent["seconds"] += seconds
+    return dataclasses.replace(results[0], **values, **spent, sparsity="auto", history={})

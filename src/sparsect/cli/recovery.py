@@ -54,7 +54,7 @@ Examples:
 @click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
 @click.option("--method", default=DEFAULT, show_default=True, help="One of: " + ", ".join(METHODS) + ".")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
-@click.option("--noise-norm", type=float, help="Norm of the noise: look within ||Phi x - y|| <= this.")
+@click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
 @click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")
 @click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations at the most.")
 @click.option("--max-seconds", type=float, help="Seconds of iterating at the most.")
@@ -87,10 +87,9 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         if options["sparsity"] == "auto":
             # The smallest s within the noise takes several runs, which one bar cannot show.
             watch = show if options["noise_norm"] is None else None
-            noise_norm = options["noise_norm"]
-            result = sparsect_recover(
-                problem.operator, problem.y, "auto", solver, noise_norm=noise_norm, callback=watch, **limits
-            )
+            y = problem.y[0] if problem.single else problem.y
+            limits |= {"noise_norm": options["noise_norm"], "callback": watch}
+            result = sparsect_recover(problem.operator, y, "auto", solver, **limits)
         else:
             result = solve(problem, solver, callback=show, **limits)
     if options["out"] is not None:

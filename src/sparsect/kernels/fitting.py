@@ -12,7 +12,10 @@ from .rows import compiled
 
 @compiled
 def _factor(L, k, dependent):
-    """Cholesky factor of the leading k x k part of L, in place; four rows at a time share what they read."""
+    """Cholesky factor of the leading k x k part of L, in place; four rows at a time share what they read.
+
+    At the end of the matrix several of the four may be the same row, which then gets the same values.
+    """
     for start in range(0, k, 4):
         end = min(start + 4, k)
         a, b, c, d = L[start], L[min(start + 1, k - 1)], L[min(start + 2, k - 1)], L[min(start + 3, k - 1)]
@@ -25,8 +28,7 @@ def _factor(L, k, dependent):
                 tc += c[q] * row[q]
                 td += d[q] * row[q]
             ta, tb, tc, td = (a[j] - ta) * pivot, (b[j] - tb) * pivot, (c[j] - tc) * pivot, (d[j] - td) * pivot
-            # Written last to first: at the end of the matrix several of the four are the same row.
-            d[j], c[j], b[j], a[j] = td, tc, tb, ta
+            a[j], b[j], c[j], d[j] = ta, tb, tc, td
         for i in range(start, end):
             row = L[i]
             for j in range(start, i):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -37,11 +38,6 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="sparsect")
 
 
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork; the child makes its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: float) -> None:
     """Call ``kernel(first, last, *arguments)`` for row ranges that together cover the batch.
 
@@ -54,8 +50,7 @@ def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: fl
     # Several ranges for each core even out rows that take longer than others.
     size = max(1, -(-batch // (8 * workers)))
     ranges = [(first, min(first + size, batch)) for first in range(0, batch, size)]
-    for done in [_pool().submit(kernel, first, last, *arguments) for first, last in ranges]:
-        done.result()
+    _results([_pool().submit(kernel, first, last, *arguments) for first, last in ranges])
 
 
 def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -> list[Answer]:
@@ -76,17 +71,54 @@ def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -
         finally:
             _in_block.value = False
 
-    with _products().limit(limits=1, user_api="blas"):
-        tasks = [_pool().submit(copy_context().run, alone, first, last) for first, last in itertools.pairwise(bounds)]
+    with _one_thread_for_products():
+        return _results(
+            [_pool().submit(copy_context().run, alone, first, last) for first, last in itertools.pairwise(bounds)]
+        )
+
+
+def _results(tasks: list[Future[Answer]]) -> list[Answer]:
+    """Wait for all; if the wait is interrupted, those that have not begun never will."""
+    try:
         wait(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
     return [task.result() for task in tasks]
 
 
-@lru_cache
-def _products() -> ThreadpoolController:
-    """What sets the number of threads of the libraries behind matrix products."""
-    return ThreadpoolController()
+@contextmanager
+def _one_thread_for_products() -> Iterator[None]:
+    """Keep the libraries behind matrix products to one thread each, until the last of those who ask for it is done."""
+    with _lock:
+        if not _limits:
+            _limits.append(ThreadpoolController().limit(limits=1, user_api="blas"))
+        _limits.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _limits.pop()
+            if len(_limits) == 1:
+                _limits.pop().restore_original_limits()
 
 
 # Whether this thread is at work on a block, all cores being in use already.
 _in_block = threading.local()
+# The limit in force, and one more entry for each of those who asked for it.
+_limits: list[Any] = []
+_lock = threading.Lock()
+
+
+def _begin_again() -> None:
+    """After a fork: threads do not survive it, and whoever asked for a limit is not there any more."""
+    global _lock
+    _pool.cache_clear()
+    _lock = threading.Lock()
+    if _limits:
+        _limits[0].restore_original_limits()
+        _limits.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)

@@ -15,11 +15,14 @@ Matrix = np.ndarray[Any, Any]
 
 
 @compiled
-def _correct(image, target, values, gains, coordinates):
-    """Coordinates of the correction of x, from its image."""
+def _correct(image, target, values, gains, coordinates, distance):
+    """Coordinates of the correction of x, from its image, and the norm of the correction."""
     for row in range(image.shape[0]):
+        total = image.dtype.type(0)
         for j in range(image.shape[1]):
             coordinates[row, j] = (values[j] * image[row, j] - target[row, j]) * gains[j]
+            total += coordinates[row, j] * coordinates[row, j]
+        distance[row] = np.sqrt(total)
 
 
 @compiled
@@ -69,13 +72,14 @@ def search(
     analysis, synthesis, values = basis
     relax = x.dtype.type(relaxation)
     w, point, coordinates = np.empty_like(x), np.empty_like(image), np.empty_like(image)
-    level, changed = np.zeros_like(gap), np.empty(gap.shape, dtype=bool)
+    level, distance, changed = np.zeros_like(gap), np.empty_like(gap), np.empty(gap.shape, dtype=bool)
     for step, alpha in enumerate(alphas):
-        _correct(image, target, values, (values / (values * values + alpha)).astype(x.dtype), coordinates)
+        _correct(image, target, values, (values / (values * values + alpha)).astype(x.dtype), coordinates, distance)
         np.matmul(coordinates, synthesis, out=w)
         advance(0, x.shape[0], w, kept[step], relax, x, u, level, gap, changed)
         sparse_product(u, analysis, kept[step], out=point)
         _follow(point, coordinates, relax, image)
+        np.hypot(gap, distance, out=gap)
         unchanged += 1
         unchanged[changed] = 0
         if averaged[step]:

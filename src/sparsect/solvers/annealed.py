@@ -24,7 +24,7 @@ from ..arrays import (
     to_numpy,
     worth_compiling,
 )
-from ..checks import choice
+from ..checks import choice, reject
 from ..least_squares import refit
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, advance, keep_largest
@@ -39,12 +39,18 @@ RELAXATION = 1.5
 FEWER, GROWING = 0.5, 0.8
 # For recovery, the part of the run that searches; its second half is averaged, and the rest passes messages.
 SEARCHING, AVERAGED = 0.8, 0.5
+# What is averaged has this part of s entries: fewer than there are, because the last ones fit noise.
+CAUTIOUS = 0.8
 # Started close to an answer, messages settle where full steps would make them swing.
 MESSAGES = VectorAMP(damping=0.6)
 # Where Phi is far from random, messages can lose their way: they may fit this many times worse than the average.
 WORSE = 4.0
+# A point of the search that fits this many times better than the average is no accident.
+BETTER = 0.1
 # A row with a gap below this, relative to its start, has found a point of both sets.
-CLOSED = 1e-5
+CLOSED = 1e-4
+# Messages that disagree by more than this, relative to the start, have run away.
+AWAY = 10.0
 # Messages that disagree by less than this times the square root of rounding would only swing on.
 SETTLED = 0.01
 # Entries below this fraction of the largest are left out where the number of nonzeros is not known.
@@ -85,9 +91,11 @@ class AnnealedDifferenceMap:
     seconds that the run is given, so a smaller budget shortens the schedule instead of cutting it off.
 
     With noise, no single point of the search is the best estimate of x. For recovery, the points of A in the second
-    half of the search are averaged, and vector message passing (:class:`~sparsect.VectorAMP`), started from the
-    average and its spread, turns it into a posterior mean in the last fifth of the run. Where the map has found a point
-    of both sets, that is the answer. The *gap* is ||x_new - x||, and while messages are passed how far they disagree.
+    half of the search, with 0.8 s entries, are averaged, and vector message passing (:class:`~sparsect.VectorAMP`),
+    started from the average and its spread, turns it into a posterior mean in the last fifth of the run. Where the map
+    has found a point of both sets, that is the answer. The *gap* is the norm of x_new - x and of w together, and while
+    messages are passed how far they disagree: that it closes then says that nothing would change any more, not that
+    Phi x = y.
 
     Parameters
     ----------
@@ -111,6 +119,8 @@ class AnnealedDifferenceMap:
 
     def __post_init__(self) -> None:
         choice("goal", self.goal, ALPHA)
+        if self.learn_sparsity and self.goal != "recovery":
+            raise reject("learn_sparsity", f"True with goal={self.goal!r}", "it with goal='recovery'")
 
     @property
     def fitted(self) -> bool:
@@ -132,7 +142,7 @@ class AnnealedDifferenceMap:
         return AnnealedState(
             x=-correction,
             image=-image,
-            sparse=keep_largest(-correction, self._kept(problem, 0.0)),
+            sparse=keep_largest(-correction, self._kept(problem, 0.0, False)),
             target=target,
             radius=radius,
             gap=namespace(radius).full_like(radius, float("inf")),
@@ -154,33 +164,45 @@ class AnnealedDifferenceMap:
 
     def _search(self, problem: Problem, state: AnnealedState, over: float) -> tuple[AnnealedState, Array]:
         """One step of the map, and whether the support of its point of A changed."""
-        data, kept = self._data(problem, over), self._kept(problem, over)
+        data, kept = self._data(problem, over), self._kept(problem, over, state.gamma is not None)
         w, w_image = data.correction(state.image, state.target, state.radius)
         u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
         image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
         seen: dict[str, Any] = {}
         if self._averages(over):
             seen = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
+        # A fixed point of the relaxed map need not agree with the data; a solution does.
+        gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
         return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
 
     def _message(self, problem: Problem, state: AnnealedState) -> tuple[AnnealedState, Array]:
         """One exchange of messages, and whether the support of the thresholded posterior mean changed.
 
-        Rows that have found a point of both sets keep it.
+        Rows that have found a point of both sets keep it, and so do those where messages run away what they had.
         """
         xp, before = namespace(state.x), state
-        found = (state.gamma == 0) & self._closed(state)
+        over = (state.gamma == 0) & self._closed(state)
         if not bool(xp.any(state.gamma > 0)):
             mean = self._mean(state)
             spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
             state = MESSAGES.start_from(problem, state, mean, spread)
         after = MESSAGES.step(problem, state)
-        after = dataclasses.replace(after, sparse=keep_largest(after.x, problem.sparsity))
-        if bool(xp.any(found)):
-            after = chosen(found, before, after)
-        settled = found | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)
+        after = dataclasses.replace(after, sparse=self._nonzeros(problem, after))
+        over = over | ~(after.gap <= AWAY * state.scale)
+        if bool(xp.any(over)):
+            after = chosen(over, before, after)
+        settled = over | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)
         changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
         return dataclasses.replace(after, settled=settled), changed
+
+    def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
+        """The posterior mean with its s largest entries, or with as many as are expected to be nonzero."""
+        if not self.learn_sparsity:
+            return keep_largest(state.x, problem.sparsity)
+        xp, n = namespace(state.x), state.x.shape[-1]
+        ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
+        expected = xp.astype(ranks, state.density.dtype) < xp.round(n * state.density)[:, None]
+        return xp.where(expected, state.x, xp.zeros_like(state.x))
 
     def _closed(self, state: AnnealedState) -> Array:
         return state.gap <= CLOSED * state.scale
@@ -226,9 +248,11 @@ class AnnealedDifferenceMap:
         """
         space = problem.operator.row_space
         overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
-        kept = [self._kept(problem, over) for over in overs]
+        kept = [self._kept(problem, over, state.gamma is not None) for over in overs]
         fast = is_numpy(namespace(state.x)) and not is_complex(state.x)
-        if not (fast and overs and isinstance(space, SingularVectors) and 0 < kept[0] <= kept[-1] < state.x.shape[-1]):
+        if not (
+            fast and overs and isinstance(space, SingularVectors) and 0 < min(kept) <= max(kept) < state.x.shape[-1]
+        ):
             return self.step(problem, state, fractions[0]), 1
         from ..kernels.search import search
 
@@ -247,33 +271,31 @@ class AnnealedDifferenceMap:
             return refit(problem, state.sparse)
         xp = namespace(state.x)
         average = keep_largest(self._mean(state), problem.sparsity)
-        sound = self._closed(state)
+        misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
+        sound = self._closed(state) | (misfit <= BETTER * least)
         if state.gamma is not None:
-            misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
-            sound = xp.where(state.gamma > 0, misfit <= WORSE * least, sound)
+            sound = xp.where(state.gamma > 0, (misfit <= WORSE * least) & (misfit <= norm(problem.y)), sound)
         answer = xp.where((sound | (state.count == 0))[:, None], state.sparse, average)
         return self._significant(state, answer) if self.learn_sparsity else answer
 
     def _significant(self, state: AnnealedState, answer: Array) -> Array:
-        """``answer`` with as many entries as were learned; of a point of both sets, those that matter."""
-        xp, n = namespace(answer), answer.shape[-1]
-        size = xp.abs(answer)
+        """``answer`` without entries that are next to nothing where the search has found a point of both sets."""
+        xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
-        notable = size > least * xp.max(size, axis=-1)[:, None]
-        if state.gamma is None:
-            return xp.where(notable, answer, xp.zeros_like(answer))
-        ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
-        expected = xp.astype(ranks, state.density.dtype) < xp.round(n * state.density)[:, None]
-        posterior = xp.where(expected, state.x, xp.zeros_like(state.x))
-        return xp.where((state.gamma > 0)[:, None], posterior, xp.where(notable, answer, xp.zeros_like(answer)))
+        kept = (size > least * xp.max(size, axis=-1)[:, None]) | (state.gamma > 0)[:, None]
+        return xp.where(kept, answer, xp.zeros_like(answer))
 
     def _mean(self, state: AnnealedState) -> Array:
         return state.total / _at_least_one(state.count)[:, None]
 
-    def _kept(self, problem: Problem, over: float) -> int:
-        """Entries of a point of A at this part of the search."""
-        grown = min(1.0, over / GROWING) if self.goal == "approximation" else 1.0
-        return math.ceil(problem.sparsity * (FEWER + (1 - FEWER) * grown))
+    def _kept(self, problem: Problem, over: float, messages: bool) -> int:
+        """Entries of a point of A at this part of the search; ``messages`` says whether any will follow it."""
+        share = 1.0
+        if self.goal == "approximation":
+            share = FEWER + (1 - FEWER) * min(1.0, over / GROWING)
+        elif messages and self._averages(over):
+            share = CAUTIOUS
+        return math.ceil(share * problem.sparsity)
 
     def _over(self, state: AnnealedState, fraction: float) -> float:
         """The part of the search that is over; above 1 it is time for messages."""
