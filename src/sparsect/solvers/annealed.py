@@ -57,8 +57,8 @@ SETTLED = 0.01
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 # What the state of messages adds to that of the map.
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
-# Bytes of one array of a block of rows that a core works on at a time.
-BLOCK_BYTES = 2**20
+# Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
+BLOCK_BYTES = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
