@@ -1,8 +1,8 @@
 """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import images
 from .algorithm import Need, Solver, State
 from .checks import ConvergenceWarning, InputError
 from .dictionary import Dictionary, load_dictionary
@@ -38,6 +38,9 @@ from .solvers import (
     VectorAMP,
 )
 from .subsampled import SubsampledDCT, SubsampledFourier
+
+if TYPE_CHECKING:
+    from . import images, tuning
 
 __version__ = "0.1.0"
 
@@ -91,11 +94,14 @@ __all__ = [
     "snr_db",
     "solve",
     "support_recovery",
+    "tuning",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators, loaded on first use: scikit-learn takes longer to import than everything else together."""
+    """What is loaded on first use: images, tuning, and estimators, for which scikit-learn is imported."""
+    if name in ("images", "tuning"):
+        return import_module(f".{name}", __name__)
     if name in ("DictionaryLearner", "SparseCoder"):
         from . import estimators
 

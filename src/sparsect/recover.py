@@ -67,7 +67,7 @@ def recover(
     record_at : every so many iterations, or a list of iterations. The clock stands still while measuring.
     checkpoint : an ``.npz`` file to save the run in, every ``checkpoint_every`` steps, at the end and on Ctrl-C. If it
         exists, the run goes on from it, and ends bit for bit as if it had never stopped; iterations and seconds go on
-        counting, so raise the limits to go further.
+        counting, so raise the limits to go further; the annealed map then follows the schedule of the new ones.
     refit : replace the nonzeros of every answer by the least-squares fit on their support.
 
     Returns

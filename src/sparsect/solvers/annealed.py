@@ -210,7 +210,7 @@ class AnnealedDifferenceMap:
     def leap(
         self, problem: Problem, state: AnnealedState, count: int, goal: Array, fractions: Sequence[float]
     ) -> AnnealedState:
-        """``count`` steps, in blocks of rows that stay in a core's cache and run side by side on all cores."""
+        """``count`` steps, in blocks of rows that run side by side, one on each core."""
 
         def run(first: int, last: int) -> Any:
             rows = np.arange(first, last)
