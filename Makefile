@@ -2,8 +2,9 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
+GPU_PYTHON ?= python3
 
-.PHONY: help demo test test-torch lint bench clean
+.PHONY: help demo test test-torch test-gpu lint bench clean
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
@@ -15,6 +16,9 @@ test: .venv/installed-dev  ## run the tests on NumPy and array-api-strict
 
 test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
 	$(BIN)/pytest -q tests/test_libraries.py --library torch
+
+test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
+	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py --gpu
 
 lint: .venv/installed-dev  ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -1,6 +1,7 @@
 """Fixtures and the option that chooses which array libraries the library tests run on."""
 
 import importlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -8,15 +9,22 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
-# Timings belong in benchmarks; a slow moment of the machine must not fail a property.
-settings.register_profile("sparsect", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("sparsect")
+if importlib.util.find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # Timings belong in benchmarks; a slow moment of the machine must not fail a property.
+    settings.register_profile("sparsect", deadline=None, max_examples=60, derandomize=True)
+    settings.load_profile("sparsect")
 
 
 def pytest_addoption(parser):
     parser.addoption("--library", default="numpy,array_api_strict", help="array libraries for tests/test_libraries.py")
+    parser.addoption("--gpu", action="store_true", help="run tests/test_gpu.py, which needs a GPU")
+
+
+def pytest_ignore_collect(collection_path, config):
+    return True if collection_path.name == "test_gpu.py" and not config.getoption("--gpu") else None
 
 
 def pytest_generate_tests(metafunc):

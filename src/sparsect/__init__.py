@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .algorithm import Need, Solver, State
 from .checks import ConvergenceWarning, InputError
+from .devices import gpu_options
 from .dictionary import Dictionary, load_dictionary
 from .metrics import mse, snr_db, support_recovery
 from .operators import (
@@ -83,6 +84,7 @@ __all__ = [
     "SubspacePursuit",
     "VectorAMP",
     "as_operator",
+    "gpu_options",
     "images",
     "load_dictionary",
     "load_result",

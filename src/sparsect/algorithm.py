@@ -62,6 +62,7 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
     picked = {
         name: xp.where(xp.reshape(rows, (-1,) + (1,) * (value.ndim - 1)), value, others[name])
         for name, value in first.arrays().items()
+        if value is not others[name]
     }
     return dataclasses.replace(second, **picked)
 
@@ -86,6 +87,8 @@ class Solver(Protocol):
     - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
       from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; it has a ``leap``, too,
       whose fifth argument is the fractions for each of its steps;
+    - ``fused(problem, state, count)``: ``count`` steps of all rows on a GPU by kernels of their own, or None where they
+      cannot take this problem; there, rows are looked at every so many steps only;
     - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
     - ``uses_noise_norm = True``: it takes the problem's noise level into account.
     """

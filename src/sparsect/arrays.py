@@ -6,7 +6,12 @@ are computed where they live and come back as what they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import array_api_compat as compat
@@ -19,6 +24,8 @@ Namespace = Any
 
 # Numbers in an array from which on the compiled kernels are used.
 LARGE = 2**15
+# The longest rows that kernels for a GPU take.
+LONGEST_ROW = 2**14
 ACCEPTED_DTYPES = "an array of integers, float32, float64, complex64 or complex128"
 
 
@@ -44,6 +51,30 @@ def is_complex(x: Array) -> bool:
 def worth_compiling(x: Array, like: Array | None = None) -> bool:
     """Whether x is real, in main memory and it, or ``like``, large enough for loading the compiled kernels to pay."""
     return is_numpy(namespace(x)) and (x if like is None else like).size >= LARGE and not is_complex(x)
+
+
+def on_host(x: Array) -> bool:
+    """Whether ``x`` is in main memory, where looking at it costs nothing."""
+    return not (compat.is_cupy_array(x) or (compat.is_torch_array(x) and x.device.type != "cpu"))
+
+
+def has_kernels(x: Array) -> bool:
+    """Whether the Triton kernels take x: real rows in the hands of torch, on an NVIDIA GPU."""
+    if not compat.is_torch_array(x) or x.device.type != "cuda" or x.shape[-1] > LONGEST_ROW:
+        return False
+    return _triton_is_there() and not is_complex(x)
+
+
+def has_fused_steps(x: Array) -> bool:
+    """Whether whole steps run on x as Triton kernels: their constants are float32, so x has to be."""
+    return has_kernels(x) and is_single(x)
+
+
+@lru_cache(maxsize=1)
+def _triton_is_there() -> bool:
+    import torch
+
+    return find_spec("triton") is not None and torch.version.cuda is not None
 
 
 def conj(x: Array) -> Array:
@@ -164,3 +195,53 @@ def contiguous(x: Array) -> Array:
 def take_rows(x: Array, rows: np.ndarray[Any, Any]) -> Array:
     """The given rows (axis 0) of ``x``."""
     return namespace(x).take(x, from_numpy(rows, x), axis=0)
+
+
+def compressed(x: Array) -> Array:
+    """A dense (rows, n) array as a sparse one: SciPy's CSR array, torch's CSR tensor or CuPy's CSR matrix."""
+    if is_numpy(namespace(x)):
+        from scipy.sparse import csr_array
+
+        return csr_array(x)
+    if compat.is_torch_array(x):
+        with _beta_state():
+            return x.to_sparse_csr()
+    from cupyx.scipy.sparse import csr_matrix
+
+    return csr_matrix(x)
+
+
+def compressed_on_host(x: Array) -> Any:
+    """A dense (rows, n) array as SciPy's CSR array; from a GPU only what is not zero is copied."""
+    from scipy.sparse import csr_array
+
+    sparse = compressed(x)
+    if not compat.is_torch_array(x):
+        return sparse.get() if compat.is_cupy_array(x) else sparse
+    parts = (sparse.values(), sparse.col_indices(), sparse.crow_indices())
+    return csr_array(tuple(to_numpy(part) for part in parts), shape=tuple(x.shape))
+
+
+def joined_rows(parts: Sequence[Any]) -> Any:
+    """CSR arrays one below the other, in the library that they are of."""
+    if len(parts) == 1:
+        return parts[0]
+    if not compat.is_torch_array(parts[0]):
+        on_gpu = type(parts[0]).__module__.startswith("cupyx")
+        return import_module("cupyx.scipy.sparse" if on_gpu else "scipy.sparse").vstack(parts, format="csr")
+    import torch
+
+    ends = [part.crow_indices()[-1] for part in parts]
+    starts = [part.crow_indices()[:-1] + sum(ends[:number]) for number, part in enumerate(parts)]
+    rows = torch.cat([*starts, sum(ends).reshape(1)])
+    columns, values = torch.cat([part.col_indices() for part in parts]), torch.cat([part.values() for part in parts])
+    with _beta_state():
+        return torch.sparse_csr_tensor(rows, columns, values, (rows.shape[0] - 1, parts[0].shape[1]))
+
+
+@contextlib.contextmanager
+def _beta_state() -> Iterator[None]:
+    """Without the warning that torch's sparse tensors are in beta state."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

@@ -9,14 +9,24 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .algorithm import Solver
+from .arrays import (
+    Array,
+    compressed,
+    compressed_on_host,
+    contiguous,
+    floating,
+    from_numpy,
+    joined_rows,
+    namespace,
+    on_host,
+    to_numpy,
+)
 from .checks import choice, reject, whole_number
+from .devices import MOST_ROWS, place, rows_at_a_time
 from .dictionary import ArraySource, Dictionary, as_dictionary, learn
-from .operators import Operator
 from .problems import Problem
 from .solve import solve
-from .solvers import METHODS
-
-Array = np.ndarray[Any, Any]
+from .solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
 
 # Signals coded at once; their dense codes are never all in memory.
 BLOCK = 2000
@@ -29,6 +39,7 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     method: str | Solver
     refit: bool
     transform_max_iter: int
+    device: str | None
     components_: Array
 
     def transform(self, X: Any) -> Any:
@@ -36,34 +47,58 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n_samples, n_features)
+        X : (n_samples, n_features), an array of NumPy, torch or CuPy
 
         Returns
         -------
-        codes : SciPy CSR array (n_samples, n_atoms), at most ``sparsity`` nonzeros a row
+        codes : CSR (n_samples, n_atoms), at most ``sparsity`` nonzeros a row: a SciPy array, or for X on a GPU a torch
+            tensor or a CuPy matrix there
         """
-        from scipy.sparse import csr_array, vstack
-
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32))
-        method = self.method
-        solver: Solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else method
+        X = self._checked(X, reset=False)
         n_atoms, n_features = self.components_.shape
         default = max(1, n_features // 10)
         sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
+        first = place(X[:1, :], self.device)
+        solver, dictionary = self._solver(first), self.dictionary_.placed_like(first)
+        at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
         codes = []
-        for start in range(0, X.shape[0], BLOCK):
-            problem = Problem(self._operator, X[start : start + BLOCK], min(sparsity, n_atoms))
+        for start in range(0, X.shape[0], block):
+            rows = place(X[start : start + block, :], self.device)
+            problem = Problem(dictionary.operator, rows, min(sparsity, n_atoms))
             result = solve(problem, solver, max_iter=self.transform_max_iter, record=(), refit=self.refit)
-            codes.append(csr_array(result.x.astype(X.dtype, copy=False)))
-        return vstack(codes, format="csr")
+            x = namespace(rows).astype(result.x, rows.dtype, copy=False)
+            codes.append(compressed_on_host(x) if at_hand else compressed(x))
+        return joined_rows(codes)
 
     def inverse_transform(self, codes: Any) -> Array:
         """The signals that codes stand for, (n_samples, n_features)."""
         check_is_fitted(self)
         if codes.ndim != 2 or codes.shape[1] != self.n_components_:
-            raise reject("codes", f"shape {codes.shape}", f"(n_samples, {self.n_components_})")
-        return np.asarray(codes @ self.components_)
+            raise reject("codes", f"shape {tuple(codes.shape)}", f"(n_samples, {self.n_components_})")
+        if hasattr(codes, "device"):
+            atoms = self.components_ if on_host(codes) else from_numpy(to_numpy(self.components_), codes)
+            return codes @ atoms
+        return np.asarray(codes @ to_numpy(self.components_))
+
+    def _checked(self, X: Any, reset: bool = True) -> Array:
+        """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
+        if not (hasattr(X, "device") and not on_host(X)):
+            return validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
+        X = floating("X", X, dimensions=(2,))
+        if reset:
+            self.n_features_in_ = int(X.shape[1])
+        elif X.shape[1] != self.n_features_in_:
+            raise reject("X", f"{X.shape[1]} features", f"{self.n_features_in_}, as fit saw")
+        return X
+
+    def _solver(self, like: Array) -> Solver:
+        if not isinstance(self.method, str):
+            return self.method
+        if self.method == "auto":
+            return OrderRecursiveMatchingPursuit() if on_host(like) else AnnealedDifferenceMap("approximation")
+        solver: Solver = METHODS[choice("method", self.method, ("auto", *METHODS))]()
+        return solver
 
     @property
     def n_components_(self) -> int:
@@ -72,11 +107,7 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, dictionary: Dictionary) -> None:
         self.dictionary_ = dictionary
-        self.components_ = np.ascontiguousarray(dictionary.Phi.T)
-
-    @property
-    def _operator(self) -> Operator:
-        return self.dictionary_.operator
+        self.components_ = contiguous(dictionary.Phi.T)
 
 
 class SparseCoder(_Coder):
@@ -88,9 +119,11 @@ class SparseCoder(_Coder):
         scikit-learn's ``components_``. Default: the bundled one for signals of 400 numbers (20x20 patches), and twice
         as many cosines as features for signals of any other length.
     sparsity : nonzeros allowed in each code; default a tenth of the number of features
-    method : a name from ``sparsect.METHODS``, or a configured solver
+    method : a name from ``sparsect.METHODS``, or a configured solver; "auto" is ormp on a CPU and the annealed map, for
+        approximation, on a GPU
     refit : least-squares fit on the atoms chosen
     transform_max_iter : iterations at the most
+    device : "cpu", "cuda", or "auto" for a GPU if there is one; default where X is. What comes back is where X is.
 
     Attributes
     ----------
@@ -111,19 +144,21 @@ class SparseCoder(_Coder):
         dictionary: Dictionary | Array | None = None,
         *,
         sparsity: int | None = None,
-        method: str | Solver = "ormp",
+        method: str | Solver = "auto",
         refit: bool = False,
         transform_max_iter: int = 400,
+        device: str | None = None,
     ) -> None:
         self.dictionary = dictionary
         self.sparsity = sparsity
         self.method = method
         self.refit = refit
         self.transform_max_iter = transform_max_iter
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that the dictionary is one for signals like the rows of X; nothing is learned."""
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        X = self._checked(X)
         features = X.shape[1]
         plain = self.dictionary is None and features != 400
         dictionary = as_dictionary(_cosines(features) if plain else self.dictionary)
@@ -142,7 +177,8 @@ class DictionaryLearner(_Coder):
     ----------
     n_atoms : atoms to learn; default as many as there are features
     sparsity : nonzeros allowed in the codes that ``transform`` gives; default a tenth of the number of features
-    method, refit, transform_max_iter : how ``transform`` codes, see :class:`SparseCoder`
+    method, refit, transform_max_iter, device : how and where ``transform`` codes, see :class:`SparseCoder`; ``fit``
+        learns there, too
     coder : the solver that codes while learning; default ADMM with p-shrinkage, p = 1/2, suited to signals of any scale
     code_sparsity : nonzeros allowed while learning; default no limit, the coder decides
     code_iter : iterations of the coder for each signal
@@ -169,7 +205,7 @@ class DictionaryLearner(_Coder):
         n_atoms: int | None = None,
         *,
         sparsity: int | None = None,
-        method: str | Solver = "ormp",
+        method: str | Solver = "auto",
         refit: bool = False,
         transform_max_iter: int = 400,
         coder: Solver | None = None,
@@ -177,6 +213,7 @@ class DictionaryLearner(_Coder):
         code_iter: int = 20,
         rounds: int = 20,
         random_state: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_atoms = n_atoms
         self.sparsity = sparsity
@@ -188,21 +225,24 @@ class DictionaryLearner(_Coder):
         self.code_iter = code_iter
         self.rounds = rounds
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn atoms that code the rows of X sparsely."""
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
-        self._keep(
-            learn(
-                ArraySource(X),
-                X.shape[1] if self.n_atoms is None else self.n_atoms,
-                coder=self.coder,
-                sparsity=self.code_sparsity,
-                code_iter=self.code_iter,
-                rounds=self.rounds,
-                rng=0 if self.random_state is None else self.random_state,
-            )
+        X = self._checked(X)
+        n_atoms = X.shape[1] if self.n_atoms is None else self.n_atoms
+        first = place(X[:1, :], self.device)
+        batch = ArraySource.BATCH if on_host(first) else MOST_ROWS
+        dictionary = learn(
+            ArraySource(X, batch, self.device),
+            n_atoms,
+            coder=self.coder,
+            sparsity=self.code_sparsity,
+            code_iter=self.code_iter,
+            rounds=self.rounds,
+            rng=0 if self.random_state is None else self.random_state,
         )
+        self._keep(dictionary.placed_like(X))
         self.n_iter_ = self.rounds
         return self
 

@@ -1,7 +1,7 @@
 """Least squares on given supports, for a batch: the best x that is zero elsewhere.
 
 Dense Phi: normal equations gathered from the Gram matrix, one small solve a row, in double precision, compiled where
-there are many rows. Otherwise: conjugate gradients on the columns of the support.
+there are many rows or a GPU. Otherwise: conjugate gradients on the columns of the support.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .arrays import Array, contiguous, namespace, worth_compiling
+from .arrays import Array, contiguous, has_kernels, is_complex, namespace, worth_compiling
 from .operators import Operator
 from .problems import Problem
 from .row_space import ConjugateGradients
@@ -34,6 +34,10 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
         return _by_conjugate_gradients(operator, y, support)
     if worth_compiling(y, support):
         return _row_by_row(operator, y, support)
+    if has_kernels(support) and not is_complex(y):
+        from .kernels.gpu.fitting import fit as fit_on_gpu
+
+        return fit_on_gpu(operator.double_gram_matrix, operator.Phi, y, support, DEPENDENT)
     return _by_normal_equations(operator, operator.adjoint(y), support)
 
 
@@ -41,7 +45,7 @@ def refit(problem: Problem, x: Array) -> Array:
     """``x`` with its nonzeros replaced by the least-squares fit on them, corrected for rounding if Phi is dense."""
     support = x != 0
     fitted = on_support(problem.operator, problem.y, support)
-    if not problem.operator.is_dense or worth_compiling(problem.y, support):
+    if not problem.operator.is_dense or worth_compiling(problem.y, support) or has_kernels(fitted):
         return fitted
     residual = problem.y - problem.operator.forward(fitted)
     return fitted + on_support(problem.operator, residual, support)

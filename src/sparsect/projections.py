@@ -10,13 +10,23 @@ P_A keeps the s largest magnitudes. P_B is one of
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, contiguous, epsilon, floating, namespace, norm, real_vecdot, worth_compiling
+from .arrays import (
+    Array,
+    contiguous,
+    epsilon,
+    floating,
+    has_kernels,
+    namespace,
+    norm,
+    real_dtype,
+    real_vecdot,
+    worth_compiling,
+)
 from .checks import reject, settle_number, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
@@ -60,6 +70,10 @@ def keep_largest(x: Array, sparsity: int) -> Array:
         kept = np.empty_like(rows)
         over_rows(keep_in_rows, rows.shape[0], rows, sparsity, kept, work=PASSES * n)
         return kept.reshape(x.shape)
+    if has_kernels(x):
+        from .kernels.gpu.thresholding import keep as keep_on_gpu
+
+        return keep_on_gpu(x, sparsity)
     magnitude = xp.abs(x)
     threshold = kth_largest(magnitude, sparsity)
     keep = magnitude >= threshold
@@ -88,29 +102,37 @@ def advance(
         rest = (relaxation, moved, u, level, gap, changed)
         over_rows(thresholding.advance, batch, contiguous(w), sparsity, *rest, work=PASSES * n)
         return u, moved, gap, changed
+    if has_kernels(x) and 0 < sparsity < x.shape[-1]:
+        from .kernels.gpu.thresholding import advance as advance_on_gpu
+
+        return advance_on_gpu(x, w, before, sparsity, relaxation)
     u = keep_largest(x - 2 * w, sparsity)
     change = relaxation * (u - x + w)
     return u, x + change, norm(change), namespace(x).any((u == 0) != (before == 0), axis=-1)
 
 
-class DataSet(ABC):
-    """A form of the set B, as configuration; ``damping`` says how hard a residual is pulled to zero."""
+class DataSet:
+    """A form of the set B, as configuration.
 
-    def radius(self, problem: Problem, defect: Array) -> Array:
-        """Residual norm each row is left within the range of Phi; ``defect`` is what no x can reach."""
-        return 0 * defect
+    ``alpha`` says how gently a residual is pulled to zero where that is the same for all rows; it is None otherwise.
+    """
 
-    @abstractmethod
+    alpha: float | None = None
+
+    def radius(self, problem: Problem, target: Array) -> Array:
+        """Residual norm each row is left within the range of Phi, the data being ``target`` in image coordinates."""
+        return namespace(target).zeros(target.shape[:-1], dtype=real_dtype(target), device=target.device)
+
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> Any:
         """alpha in P_B(x) = x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y): a number, or one for each row."""
+        return self.alpha
 
 
 @dataclass(frozen=True)
 class Affine(DataSet):
     """B = {x : Phi x = y}, or the least-squares solutions where y is out of reach."""
 
-    def damping(self, space: RowSpace, residual: Array, radius: Array) -> float:
-        return 0.0
+    alpha = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,9 +147,6 @@ class Relaxed(DataSet):
     def __post_init__(self) -> None:
         settle_number(self, "alpha", "a number of at least 0", low=0.0)
 
-    def damping(self, space: RowSpace, residual: Array, radius: Array) -> float:
-        return self.alpha
-
 
 @dataclass(frozen=True)
 class Ball(DataSet):
@@ -138,9 +157,10 @@ class Ball(DataSet):
     increasing in nu, so Newton's iteration from nu = 0 climbs to the root without ever passing it.
     """
 
-    def radius(self, problem: Problem, defect: Array) -> Array:
+    def radius(self, problem: Problem, target: Array) -> Array:
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
+        defect = problem.operator.row_space.defect(problem.y, target)
         xp = namespace(defect)
         slack = problem.noise_norm - defect
         # The defect is known only to the accuracy of a solve.
@@ -189,8 +209,8 @@ class DataProjection:
 
     def target(self, problem: Problem) -> tuple[Array, Array]:
         """The problem's data in image coordinates and the radius each row is allowed."""
-        target, defect = self.space.target(problem.y)
-        return target, self.data_set.radius(problem, defect)
+        target = self.space.target(problem.y)
+        return target, self.data_set.radius(problem, target)
 
     def image(self, x: Array) -> Array:
         """Image coordinates of every row of ``x``."""

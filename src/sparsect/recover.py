@@ -8,6 +8,7 @@ from typing import Any
 
 from .algorithm import Solver
 from .checks import choice, reject
+from .devices import too_many_rows
 from .operators import as_operator
 from .problems import Problem
 from .result import Result
@@ -97,5 +98,8 @@ def recover(
     }
     if isinstance(sparsity, str):
         choice("sparsity", sparsity, ("auto",))
-        return recover_unknown(as_operator(Phi), y, solver, noise_norm, **options)
-    return solve(Problem(Phi, y, sparsity, noise_norm), solver, **options)
+        with too_many_rows():
+            return recover_unknown(as_operator(Phi), y, solver, noise_norm, **options)
+    with too_many_rows():
+        problem = Problem(Phi, y, sparsity, noise_norm)
+    return solve(problem, solver, **options)

@@ -61,6 +61,12 @@ class Result:
         history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in self.history.items()}
         return dataclasses.replace(self, history=history, **fields)
 
+    def on_host(self) -> Result:
+        """The same in main memory, as NumPy arrays."""
+        rows = {name: getattr(self, name) for name in self.PER_ROW}
+        arrays: dict[str, Any] = {name: to_numpy(value) for name, value in rows.items() if hasattr(value, "ndim")}
+        return dataclasses.replace(self, **arrays)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to an ``.npz`` file that :func:`load_result` reads back; whole or not at all."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -54,8 +54,12 @@ class RowSpace(ABC):
         return self.image(x)
 
     @abstractmethod
-    def target(self, y: Array) -> tuple[Array, Array]:
-        """Image coordinates of the part of ``y`` that Phi can reach, and the norm of the part it cannot."""
+    def target(self, y: Array) -> Array:
+        """Image coordinates of the part of ``y`` that Phi can reach."""
+
+    @abstractmethod
+    def defect(self, y: Array, target: Array) -> Array:
+        """Norm of the part of ``y`` that Phi cannot reach; ``target`` is that of y."""
 
     @abstractmethod
     def residual(self, image: Array, target: Array) -> Array:
@@ -128,9 +132,11 @@ class SingularVectors(Orthonormal):
     def synthesis(self, image: Array) -> Array:
         return _flat_product(image, self._synthesis)
 
-    def target(self, y: Array) -> tuple[Array, Array]:
-        reached = _flat_product(y, self._left)
-        return reached, norm(y - _flat_product(reached, conj(self._left).T))
+    def target(self, y: Array) -> Array:
+        return _flat_product(y, self._left)
+
+    def defect(self, y: Array, target: Array) -> Array:
+        return norm(y - _flat_product(target, conj(self._left).T))
 
 
 class TightFrame(Orthonormal):
@@ -146,8 +152,11 @@ class TightFrame(Orthonormal):
     def synthesis(self, image: Array) -> Array:
         return self._adjoint(image) / self.singular_values
 
-    def target(self, y: Array) -> tuple[Array, Array]:
-        return y, 0 * norm(y)
+    def target(self, y: Array) -> Array:
+        return y
+
+    def defect(self, y: Array, target: Array) -> Array:
+        return 0 * norm(y)
 
 
 class ConjugateGradients(RowSpace):
@@ -169,9 +178,11 @@ class ConjugateGradients(RowSpace):
     def image(self, x: Array) -> Array:
         return self._forward(x)
 
-    def target(self, y: Array) -> tuple[Array, Array]:
-        _, reached = self.correction(y, 0.0)
-        return reached, norm(y - reached)
+    def target(self, y: Array) -> Array:
+        return self.correction(y, 0.0)[1]
+
+    def defect(self, y: Array, target: Array) -> Array:
+        return norm(y - target)
 
     def residual(self, image: Array, target: Array) -> Array:
         return image - target

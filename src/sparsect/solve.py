@@ -15,9 +15,22 @@ import numpy as np
 
 from . import least_squares
 from .algorithm import Need, Solver
-from .arrays import LARGE, Array, from_numpy, is_complex, is_numpy, is_single, namespace, norm, take_rows, to_numpy
+from .arrays import (
+    LARGE,
+    Array,
+    from_numpy,
+    is_complex,
+    is_numpy,
+    is_single,
+    namespace,
+    norm,
+    on_host,
+    take_rows,
+    to_numpy,
+)
 from .checkpoint import Checkpoint
 from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
+from .devices import too_many_rows
 from .problems import Problem
 from .result import Result
 from .trace import Clock, Measure, Trace
@@ -26,6 +39,8 @@ from .trace import Clock, Measure, Trace
 RUNAWAY = 1e8
 # Part of the seconds allowed that may pass between two looks at the clock.
 LOOK_AT_CLOCK = 0.01
+# Steps between two looks at rows on a GPU, each of which waits for all that it has been asked to do.
+LOOK_AT_GPU = 25
 # A support that has not changed in this part of a row's steps is stable.
 STABLE = 0.01
 
@@ -54,6 +69,8 @@ class Progress:
 
     def joined(self, finished: list[Array], running: Array) -> Array:
         """Values of finished and of running rows, in the order in which the rows came in."""
+        if not self.done:
+            return running
         order = np.argsort(np.concatenate([*(part.rows for part in self.done), self.rows]))
         return take_rows(namespace(running).concat([*finished, running], axis=0), order)
 
@@ -135,7 +152,11 @@ class Run:
         """Count the time of the block: as set-up what is spent on Phi alone, as iterating the rest."""
         before = self.problem.operator.factor_seconds
         # Rows that overflow are caught by their gap, so NumPy need not say it too.
-        with self.clock.running(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with (
+            self.clock.running(),
+            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+            too_many_rows(),
+        ):
             yield
         spent = self.problem.operator.factor_seconds - before
         self.setup_seconds += spent
@@ -155,7 +176,7 @@ class Run:
                 over = (fractions,) if scheduled else ()
                 state = self.solver.leap(before.problem, before.state, count, self.goal[before.rows], *over)
             else:
-                state = self.solver.step(before.problem, before.state, *(fractions if scheduled else ()))
+                state = self._steps(before.problem, before.state, count)
             after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
             gap = to_numpy(state.gap)
             lost = ~(gap <= self.limit[before.rows])
@@ -163,6 +184,16 @@ class Run:
             if state.settled is not None:
                 done |= to_numpy(state.settled)
             self.progress = self._without(after, done, lost, before) if done.any() else after
+
+    def _steps(self, problem: Problem, state: Any, count: int) -> Any:
+        """``count`` steps of a solver that does not leap."""
+        fused = getattr(self.solver, "fused", None)
+        after = fused(problem, state, count) if fused is not None and not on_host(problem.y) else None
+        if after is None:
+            after = state
+            for _ in range(count):
+                after = self.solver.step(problem, after)
+        return after
 
     def _without(self, now: Progress, done: Any, lost: Any, before: Progress) -> Progress:
         """``now`` less the rows that are done; a row that ran away keeps the answer it had before the last step."""
@@ -251,7 +282,9 @@ def solve(
         now, seconds = run.progress.iteration, run.clock.seconds
         looks = [max_iter, trace.next_moment(now), now - now % checkpoint_every + checkpoint_every]
         count, each = min(looks) - now, 0.0
-        if callback is not None or not hasattr(solver, "leap"):
+        if not on_host(problem.y):
+            count = min(count, LOOK_AT_GPU)
+        if callback is not None or (on_host(problem.y) and not hasattr(solver, "leap")):
             count = 1
         elif max_seconds is not None:
             # As many steps as have so far taken a hundredth of the time there is.

@@ -1,17 +1,21 @@
-"""What commands share: a method by name with its settings, outputs checked beforehand, a progress bar."""
+"""What commands share: a method by name with its settings, a device, outputs checked beforehand, a progress bar."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .. import files, plots
 from ..algorithm import Solver
 from ..checks import choice, reject
+from ..devices import PRECISIONS, gpu_options
 from ..projections import Relaxed
 from ..solvers import METHODS
 
@@ -38,6 +42,27 @@ def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None 
         chosen["data_set"] = Relaxed(alpha)
     solver: Solver = kind(**chosen)
     return solver
+
+
+def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --device, which it gets, and --precision and --memory, which hold while it runs."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, precision: str | None, memory: float | None, **options: Any) -> None:
+        if memory is not None and not memory > 0:
+            raise reject("--memory", f"{memory:g}", "a positive number of GiB")
+        if precision is not None:
+            choice("--precision", precision, PRECISIONS)
+        with gpu_options(precision=precision, memory=None if memory is None else memory * 2**30):
+            command(*arguments, **options)
+
+    for option in (
+        click.option("--memory", type=float, help="GiB of the GPU's memory to use.  [default: most of what is free]"),
+        click.option("--precision", help=f"Of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
+        click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if any."),
+    ):
+        run = option(run)
+    return run
 
 
 def check_outputs(out: str, suffix: str, plot: str | None) -> None:

@@ -14,15 +14,17 @@ from rich.table import Table
 
 from .. import files, images, plots
 from ..algorithm import Solver
+from ..arrays import on_host, to_numpy
 from ..checks import InputError, choice, reject
-from ..dictionary import PatchSource, Progress, load_dictionary
+from ..devices import MOST_ROWS, place
+from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
 from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
 from ..solvers import ADMM, METHODS
-from .common import bar_on_terminal, check_outputs
+from .common import bar_on_terminal, check_outputs, on_a_device
 
 Array = np.ndarray[Any, Any]
 
@@ -31,11 +33,13 @@ Examples:
   sparsect reconstruct                                        # a sample photograph, every method
   sparsect reconstruct cat.jpg --sparsity 100 --method omp --method difference-map --out out/
   sparsect reconstruct coffee -s 50 --stride 10               # another sample, overlapping patches
+  sparsect reconstruct large.tif --stride 10 --device cuda    # on a GPU
 """
 LEARN_EXAMPLES = """\b
 Examples:
   sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
   sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
+  sparsect learn photos/ --patches 10000000 --device cuda
 """
 DENOISE_EXAMPLES = """\b
 Examples:
@@ -77,6 +81,7 @@ image_option = {
 @click.option("--width", type=int, help="Scale the longer side to so many pixels first.  [default: 320 for samples]")
 @click.option("--grey", is_flag=True, help="Turn colours into grey first; samples always are.")
 @click.option("--out", metavar="FOLDER", help="Where everything is written.  [default: out/reconstruct-IMAGE]")
+@on_a_device
 @image_option["quiet"]
 def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **options: Any) -> None:
     """See IMAGE through few atoms a patch: table, pictures, difference images, codes and a page with all of them.
@@ -117,6 +122,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
                     refit=options["refit"],
                     max_iter=options["max_iter"],
                     seconds_per_patch=seconds,
+                    device=options["device"],
                     progress=lambda done, total: bar.update(task, completed=done, total=total),
                 )
             except InputError as error:
@@ -164,8 +170,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 @click.option("--lam", type=float, help="Weight of the coder's penalty.  [default: follows the size of patches]")
 @click.option("--validation", metavar="FOLDER", help="Other photographs, on which the error is reported too.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option("--batch-size", type=int, help="Patches drawn at a time.  [default: 10,000; 200,000 on a GPU]")
 @click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
 @click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
+@on_a_device
 @image_option["quiet"]
 def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None:
     """Learn a dictionary from the photographs in FOLDER.
@@ -177,13 +185,16 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("--mu, --lam: got one of them, accepted are both or none")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
-    photographs = images.Folder(folder, smallest=patch)
+    # Refused before the photographs are looked at.
+    on_cpu = on_host(place(np.zeros(1, dtype=np.float32), options["device"]))
+    photographs = images.Folder(folder, smallest=patch, device=options["device"])
     for reason in photographs.left_out:
         click.echo(f"sparsect: left out {reason}", err=True)
-    source = PatchSource(photographs, patch, options["patches"], rng=options["seed"])
+    batch = options["batch_size"] or (ArraySource.BATCH if on_cpu else MOST_ROWS)
+    source = PatchSource(photographs, patch, options["patches"], rng=options["seed"], batch_size=batch)
     validation = None
     if options["validation"] is not None:
-        held_out = images.Folder(options["validation"], smallest=patch)
+        held_out = images.Folder(options["validation"], smallest=patch, device=options["device"])
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
@@ -209,7 +220,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
             progress=show,
         )
     if options["plot"] is not None:
-        plots.atoms(dictionary.Phi, options["plot"])
+        plots.atoms(to_numpy(dictionary.Phi), options["plot"])
     if options["quiet"]:
         return
     console = Console()

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import files, plots, tuning
-from ..arrays import to_numpy
+from ..arrays import on_host, to_numpy
 from ..checks import InputError, choice, reject
+from ..devices import place
 from ..metrics import snr_db
 from ..problems import Problem, random_problem
 from ..recover import DEFAULT, check_noise_norm
@@ -24,7 +25,7 @@ from ..result import Result
 from ..solve import Snapshot, solve
 from ..solvers import METHODS
 from ..tuning import Training
-from .common import bar_on_terminal, check_outputs, configured
+from .common import bar_on_terminal, check_outputs, configured, on_a_device
 
 RECOVER_EXAMPLES = """\b
 Examples:
@@ -33,6 +34,7 @@ Examples:
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
   sparsect recover --matrix Phi.npy --data y.npy --sparsity auto --out x.npz
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
+  sparsect recover --random 400x1000 --sparsity 150 --batch 10000 --device cuda
 """
 
 
@@ -63,6 +65,7 @@ Examples:
 @click.option("--plot", metavar="FILE.png", help="Draw the outcome here (.png, .svg or .pdf).")
 @click.option("--checkpoint", metavar="FILE.npz", help="Save the run here; the same command again goes on from it.")
 @click.option("--refit", is_flag=True, help="Least-squares fit on the support of each answer.")
+@on_a_device
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
@@ -80,6 +83,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         raise InputError("--snr, --batch, --seed: got with files, accepted is with --random only")
     else:
         problem = _from_files(matrix, data, options)
+    placed = _placed(problem, options["device"])
     solver = configured(options["method"], options["settings"], options["alpha"])
     check_noise_norm(solver, options["noise_norm"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
@@ -87,11 +91,12 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         if options["sparsity"] == "auto":
             # The smallest s within the noise takes several runs, which one bar cannot show.
             watch = show if options["noise_norm"] is None else None
-            y = problem.y[0] if problem.single else problem.y
+            y = placed.y[0] if problem.single else placed.y
             limits |= {"noise_norm": options["noise_norm"], "callback": watch}
-            result = sparsect_recover(problem.operator, y, "auto", solver, **limits)
+            result = sparsect_recover(placed.operator, y, "auto", solver, **limits)
         else:
-            result = solve(problem, solver, callback=show, **limits)
+            result = solve(placed, solver, callback=show, **limits)
+    result = result.on_host()
     if options["out"] is not None:
         result.save(options["out"])
     if options["plot"] is not None:
@@ -200,6 +205,21 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     sparsity = 0 if options["sparsity"] == "auto" else options["sparsity"]
     return Problem(Phi, y, sparsity, options["noise_norm"], truth)
+
+
+def _placed(problem: Problem, device: str) -> Problem:
+    """The problem on a device, if it is another than where it is."""
+    if device == "cpu":
+        return problem
+    y = place(problem.y, device)
+    if on_host(y):
+        return problem
+    if not problem.operator.is_dense:
+        raise reject("--device", f"{device!r} with a sparse matrix", "'cpu', or a dense matrix")
+    noise_norm = None if problem.noise_norm is None else to_numpy(problem.noise_norm)
+    whole = Problem(place(problem.operator.Phi, device), y, problem.sparsity, noise_norm)
+    whole.single = problem.single
+    return whole
 
 
 def _dense(array: Any) -> Any:

@@ -14,6 +14,7 @@ from .. import files
 from ..algorithm import Solver
 from ..arrays import Array, from_numpy, namespace, norm, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
+from ..devices import rows_at_a_time, summing
 from ..operators import Operator
 from ..problems import Problem
 from ..solve import solve
@@ -63,13 +64,25 @@ class Statistics:
 
 def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
     """Code one batch and sum up what the update needs of it; sums over batches are in double precision."""
-    codes = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=()).x
-    xp = namespace(codes)
+    block = rows_at_a_time(signals, operator.shape, signals.shape[0])
+    parts = [
+        _gather_block(operator, signals[start : start + block, :], coder, sparsity, code_iter)
+        for start in range(0, signals.shape[0], block)
+    ]
+    return sum(parts[1:], start=parts[0])
+
+
+def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
+    xp = namespace(signals)
+    with summing(signals):
+        result = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=())
+        codes_codes = result.x.T @ result.x
     return Statistics(
-        codes_codes=xp.astype(codes.T @ codes, xp.float64),
-        codes_signals=xp.astype(codes.T @ signals, xp.float64),
-        usage=xp.astype(xp.count_nonzero(codes, axis=0), xp.float64),
-        error=float(xp.sum(squared_norm(operator.forward(codes) - signals))),
+        codes_codes=xp.astype(codes_codes, xp.float64),
+        # Accurate, so that atoms of signals without mean have none.
+        codes_signals=xp.astype(result.x.T @ signals, xp.float64),
+        usage=xp.astype(xp.count_nonzero(result.support, axis=0), xp.float64),
+        error=float(xp.sum(xp.astype(result.residual_norm, xp.float64) ** 2)),
         energy=float(xp.sum(squared_norm(signals))),
         count=int(signals.shape[0]),
     )

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array, floating, from_numpy, namespace, take_rows, to_numpy
+from ..arrays import Array, floating, from_numpy, namespace, to_numpy
 from ..checks import reject, whole_number
+from ..devices import place
 
 # Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
 IMAGES_A_BATCH = 16
@@ -30,20 +31,30 @@ class Source(Protocol):
 
 
 class ArraySource:
-    """Signals that are already there as rows of an array, taken as they are."""
+    """Signals that are already there as rows of an array, taken as they are.
 
-    def __init__(self, signals: Any, batch_size: int = 10_000) -> None:
+    Parameters
+    ----------
+    signals : (rows, m)
+    batch_size : rows in a batch
+    device : where batches are put (see :func:`sparsect.devices.place`); default where the signals are
+    """
+
+    BATCH = 10_000
+
+    def __init__(self, signals: Any, batch_size: int = BATCH, device: str | None = None) -> None:
         self._signals = floating("signals", signals, dimensions=(2,))
         self.size = int(self._signals.shape[0])
         if self.size == 0:
             raise reject("signals", f"shape {tuple(self._signals.shape)}", "at least one row")
         self._batch_size = whole_number("batch_size", batch_size, 1)
+        self._device = device
         self.batches = -(-self.size // self._batch_size)
 
     def batch(self, index: int) -> Array:
         """Consecutive rows."""
         start = index * self._batch_size
-        return self._signals[start : min(start + self._batch_size, self.size), :]
+        return place(self._signals[start : min(start + self._batch_size, self.size), :], self._device)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -89,24 +100,17 @@ class PatchSource:
         """Patches drawn with a generator seeded by the source's seed and the number of the batch."""
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
-        chosen = generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum())
-        image = generate.choice(chosen, rows)
-        across = self._shapes[image, 1] - self._patch + 1
-        place = generate.integers((self._shapes[image, 0] - self._patch + 1) * across)
-        corner = place // across * self._shapes[image, 1] + place % across
+        chosen = np.sort(generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum()))
+        counts = generate.multinomial(rows, np.full(IMAGES_A_BATCH, 1 / IMAGES_A_BATCH))
+        parts = []
         # Image by image, so that no more than one need be in memory.
-        parts = [self._cut(self._images[int(number)], corner[image == number]) for number in np.unique(image)]
-        xp, order = namespace(parts[0]), np.argsort(image, kind="stable")
-        patches = take_rows(xp.concat(parts), np.argsort(order))
+        for number, count in zip(chosen, counts, strict=True):
+            image, across = self._images[int(number)], int(self._shapes[number, 1]) - self._patch + 1
+            drawn = from_numpy(generate.integers(self._places[number], size=count), image)
+            parts.append(cut(image, drawn // across, drawn % across, self._patch))
+        xp = namespace(parts[0])
+        patches = xp.concat(parts)
         return patches - xp.mean(patches, axis=1, keepdims=True)
-
-    def _cut(self, image: Array, corner: np.ndarray[Any, Any]) -> Array:
-        """Patches of one image, given the numbers of their first pixels in row-major order."""
-        xp, side, (height, width) = namespace(image), self._patch, image.shape
-        corner, steps = from_numpy(corner, image), from_numpy(np.arange(side), image)
-        places = corner[:, None, None] + steps[None, :, None] * width + steps[None, None, :]
-        pixels = xp.reshape(image, (height * width,))
-        return xp.reshape(xp.take(pixels, xp.reshape(places, (-1,)), axis=0), (corner.shape[0], side * side))
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -120,6 +124,16 @@ class PatchSource:
             "batch_size": self._batch_size,
             "digest": getattr(images, "digest", None) or digest(to_numpy(image) for image in images),
         }
+
+
+def cut(plane: Array, top: Array, left: Array, side: int) -> Array:
+    """(places, side^2), square patches of a (height, width) array by their first rows and columns."""
+    xp, (height, width) = namespace(plane), plane.shape
+    steps = from_numpy(np.arange(side), plane)
+    corner = top * width + left
+    places = corner[:, None, None] + (steps * width)[None, :, None] + steps[None, None, :]
+    pixels = xp.reshape(plane, (height * width,))
+    return xp.reshape(xp.take(pixels, xp.reshape(places, (-1,)), axis=0), (corner.shape[0], side * side))
 
 
 def digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:

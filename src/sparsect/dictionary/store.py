@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 
 from .. import files
-from ..arrays import Array, floating, namespace, norm, to_numpy
+from ..arrays import Array, floating, from_numpy, namespace, norm, to_numpy
 from ..checks import InputError, reject
 from ..operators import Operator, as_operator
 
@@ -40,6 +41,19 @@ class Dictionary:
         """Phi, factored once for all that is coded with it."""
         return as_operator(self.Phi)
 
+    def placed_like(self, array: Array) -> Dictionary:
+        """This dictionary in the array library and on the device of ``array``, where it is kept for the next time."""
+        where = f"{namespace(array).__name__} {compat.device(array)}"
+        if where == f"{namespace(self.Phi).__name__} {compat.device(self.Phi)}":
+            return self
+        if where not in self._placed:
+            self._placed[where] = replace(self, Phi=from_numpy(to_numpy(self.Phi), array))
+        return self._placed[where]
+
+    @cached_property
+    def _placed(self) -> dict[str, Dictionary]:
+        return {}
+
     @property
     def patch(self) -> int:
         """Side of the square patches that the atoms are; refused where they are none."""
@@ -56,8 +70,8 @@ class Dictionary:
         files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all but the factorisation, which is many times larger and soon made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "operator"}
+        """What is pickled: all but the factorisation, which is many times larger and soon made again, and copies."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("operator", "_placed")}
 
     def __repr__(self) -> str:
         m, n = self.Phi.shape

@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import array_api_compat as compat
 import numpy as np
 
 from .. import files
+from ..arrays import Array, namespace
 from ..checks import InputError, reject, whole_number
+from ..devices import place
 from ..dictionary.sources import digest
 
 if TYPE_CHECKING:
     from PIL import Image
-
-Array = np.ndarray[Any, Any]
 
 # What is decoded, whatever the name of the file says.
 DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
@@ -35,19 +36,18 @@ def pixels(name: str, image: Any) -> Array:
 
     An alpha channel is blended over white; a single channel is dropped to two dimensions.
     """
-    array = np.asarray(image)
+    array = image if compat.is_array_api_obj(image) else np.asarray(image)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
-        raise reject(name, f"shape {array.shape}", "(height, width), or with 1 to 4 channels last")
-    if array.size == 0:
-        raise reject(name, f"shape {array.shape}", "at least one pixel")
-    if array.dtype.kind == "b":
-        array = array.astype(np.float32)
-    elif array.dtype in (np.uint8, np.uint16):
-        array = array / np.float32(np.iinfo(array.dtype).max)
-    elif array.dtype.kind != "f":
+        raise reject(name, f"shape {tuple(array.shape)}", "(height, width), or with 1 to 4 channels last")
+    if 0 in array.shape:
+        raise reject(name, f"shape {tuple(array.shape)}", "at least one pixel")
+    xp = namespace(array)
+    if array.dtype in (xp.uint8, xp.uint16):
+        array = xp.astype(array, xp.float32) / xp.iinfo(array.dtype).max
+    elif not xp.isdtype(array.dtype, ("bool", "real floating")):
         raise reject(name, f"dtype {array.dtype}", "uint8, uint16 or floating numbers from 0 to 1")
-    array = array.astype(np.float32, copy=False)
-    if not np.isfinite(array).all():
+    array = xp.astype(array, xp.float32, copy=False)
+    if not bool(xp.all(xp.isfinite(array))):
         raise reject(name, "pixels that are NaN or infinite", "finite numbers")
     if array.ndim == 3 and array.shape[2] in (2, 4):
         colour, alpha = array[..., :-1], array[..., -1:]
@@ -125,9 +125,10 @@ class Folder(Sequence[Array]):
     ----------
     path : a folder
     smallest : photographs with a side below this are left out, and counted in ``left_out``
+    device : where decoded photographs are put (see :func:`sparsect.devices.place`); default main memory
     """
 
-    def __init__(self, path: str | os.PathLike[str], smallest: int = 1) -> None:
+    def __init__(self, path: str | os.PathLike[str], smallest: int = 1, device: str | None = None) -> None:
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{os.fspath(path)}: no such folder")
@@ -153,7 +154,8 @@ class Folder(Sequence[Array]):
             reason = f" ({self.left_out[0]})" if self.left_out else ""
             accepted = f"photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
             raise reject(os.fspath(path), f"no photograph that can be used{reason}", accepted)
-        self._decoded: OrderedDict[int, Array] = OrderedDict()
+        self._device = device
+        self._decoded: OrderedDict[int, Any] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -166,7 +168,7 @@ class Folder(Sequence[Array]):
             image = grey(read_image(self.paths[index]))
             if image.shape != self.shapes[index]:
                 raise InputError(f"{self.paths[index]}: its size is not what its header says")
-            self._decoded[index] = image
+            self._decoded[index] = place(image, self._device)
             while len(self._decoded) > 1 and sum(kept.nbytes for kept in self._decoded.values()) > CACHE_BYTES:
                 self._decoded.popitem(last=False)
         self._decoded.move_to_end(index)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, from_numpy, namespace
 from ..checks import reject, whole_number
-
-Array = np.ndarray[Any, Any]
+from ..dictionary.sources import cut
 
 # Patches that are coded together: enough for matrix products, few enough for memory.
 BLOCK = 2000
@@ -50,18 +49,17 @@ class PatchGrid:
         return np.flatnonzero(np.concatenate(touched))
 
     def patches(self, plane: Array, block: Array) -> Array:
-        """(rows, patch^2), the patches of a block, copied out of a (height, width) array."""
-        windows = np.lib.stride_tricks.sliding_window_view(plane, (self.patch, self.patch))
-        patches: Array = windows[self._tops[block], self._lefts[block]].reshape(-1, self.patch**2)
-        return patches
+        """(rows, patch^2), the patches of a block, copied out of a (height, width) array of any library."""
+        return cut(plane, from_numpy(self._tops[block], plane), from_numpy(self._lefts[block], plane), self.patch)
 
     def add(self, total: Array, patches: Array, block: Array) -> None:
         """Add the patches of a block to a (height, width) array at their places."""
-        tops, lefts = self._tops[block], self._lefts[block]
+        width = self.shape[1]
+        pixels, corners = total.reshape(-1), from_numpy(self._tops[block] * width + self._lefts[block], total)
         for pixel in range(self.patch**2):
             # Patches of a grid have different corners, so no place comes twice for one pixel of the patch.
             down, across = divmod(pixel, self.patch)
-            total[tops + down, lefts + across] += patches[:, pixel]
+            pixels[corners + (down * width + across)] += patches[:, pixel]
 
     @cached_property
     def cover(self) -> Array:
@@ -85,7 +83,7 @@ def planes(image: Array) -> list[Array]:
 
 def like_image(planes: list[Array], image: Array) -> Array:
     """Planes put together again in the shape of ``image``."""
-    return planes[0] if image.ndim == 2 else np.stack(planes, axis=-1)
+    return planes[0] if image.ndim == 2 else namespace(planes[0]).stack(planes, axis=-1)
 
 
 def _starts(length: int, patch: int, stride: int) -> Array:

@@ -12,16 +12,16 @@ import numpy as np
 
 from .. import files
 from ..algorithm import Solver
-from ..arrays import from_numpy, to_numpy
+from ..arrays import Array, compressed_on_host, contiguous, from_numpy, is_numpy, namespace, to_numpy
 from ..checks import InputError, real_number, reject, whole_number
+from ..devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
 from ..problems import Problem
 from ..solve import solve
 from .files import pixels
-from .patches import PatchGrid, like_image, patch_count, planes
+from .patches import BLOCK, PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images
 
-Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 
 
@@ -135,23 +135,25 @@ def reconstruct(
     refit: bool = True,
     max_iter: int = 1000,
     seconds_per_patch: float | None = None,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Reconstruction:
     """Code every patch of an image with at most ``sparsity`` atoms and put the image together from the codes.
 
     Parameters
     ----------
-    image : (height, width) or (height, width, channels); 8 and 16 bits are scaled to values from 0 to 1. Channels are
-        coded one by one; an alpha channel is blended over white.
+    image : (height, width) or (height, width, channels), an array of NumPy, torch or CuPy; 8 and 16 bits are scaled to
+        values from 0 to 1. Channels are coded one by one; an alpha channel is blended over white.
     sparsity : s, atoms allowed for each patch
     method : a name from ``sparsect.METHODS``, with settings tuned for images, or a configured solver
-    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one, 1,000 atoms of 20x20 pixels. Coding
-        runs where its Phi is.
+    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one, 1,000 atoms of 20x20 pixels
     stride : pixels from one patch to the next, up to the side of a patch (the default: patches do not overlap, but for
         the last ones at the border). Overlapping patches are averaged.
     refit : least-squares fit on the atoms chosen
     max_iter : iterations for each patch; at least ``sparsity`` for methods that take one atom at a time
     seconds_per_patch : stop a block of patches after this time for each of them, set-up not counted
+    device : "cpu", "cuda", or "auto" for a GPU if there is one; default where the image is or, if that is NumPy's, the
+        dictionary
     progress : called with the number of patches done and of all
 
     Examples
@@ -162,7 +164,7 @@ def reconstruct(
     >>> seen.image.shape, bool(seen.snr_db > 30)
     ((60, 60, 3), True)
     """
-    from scipy.sparse import csr_array, vstack
+    from scipy.sparse import vstack
 
     image = pixels("image", image)
     dictionary = as_dictionary(dictionary)
@@ -173,36 +175,43 @@ def reconstruct(
     grid = PatchGrid(image.shape, dictionary.patch, stride)
     if float(image.min()) == float(image.max()):
         raise reject("image", "the same value everywhere, for which no SNR is defined", "an image that varies")
-    channels = planes(image)
+    at_hand = is_numpy(namespace(image))
+    work = from_numpy(image, dictionary.Phi) if device is None and at_hand else place(image, device)
+    dictionary, xp = dictionary.placed_like(work), namespace(work)
+    rows = rows_at_a_time(work, dictionary.Phi.shape, BLOCK)
     restored, matrices, means = [], [], []
-    error = energy = seconds = setup_seconds = 0.0
+    error = energy = signal = noise = seconds = setup_seconds = 0.0
+    channels = planes(work)
     done, everything = 0, grid.count * len(channels)
-    for channel in channels:
-        total = np.zeros(channel.shape, dtype=np.float32)
-        for block in grid.blocks():
+    cover = from_numpy(grid.cover, work)
+    for channel in map(contiguous, channels):
+        total = xp.zeros_like(channel)
+        for block in grid.blocks(size=rows):
             patches = grid.patches(channel, block)
-            mean = patches.mean(axis=1)
-            signals = patches - mean[:, None]
-            problem = Problem(dictionary.operator, from_numpy(signals, dictionary.Phi), sparsity)
-            limit = None if seconds_per_patch is None else seconds_per_patch * signals.shape[0]
+            mean = xp.mean(patches, axis=1, keepdims=True)
+            signals = patches - mean
+            problem = Problem(dictionary.operator, signals, sparsity)
+            limit = None if seconds_per_patch is None else seconds_per_patch * block.size
             result = solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit)
-            fits = to_numpy(dictionary.operator.forward(result.x))
-            grid.add(total, fits + mean[:, None], block)
+            fits = dictionary.operator.forward(result.x)
+            grid.add(total, fits + mean, block)
             error += _squares(fits - signals)
             energy += _squares(signals)
-            matrices.append(csr_array(to_numpy(result.x)))
-            means.append(mean)
+            matrices.append(compressed_on_host(result.x))
+            means.append(to_numpy(mean)[:, 0])
             seconds += result.seconds
             setup_seconds += result.setup_seconds
-            done += signals.shape[0]
+            done += block.size
             if progress is not None:
                 progress(done, everything)
-        restored.append(total / grid.cover)
-    signal = sum(_squares(channel) for channel in channels)
-    noise = sum(_squares(found - channel) for found, channel in zip(restored, channels, strict=True))
-    codes = Codes(vstack(matrices, format="csr"), np.concatenate(means), image.shape, grid.patch, grid.stride)
+        found = total / cover
+        signal += _squares(channel)
+        noise += _squares(found - channel)
+        restored.append(found)
+    codes = Codes(vstack(matrices, format="csr"), np.concatenate(means), tuple(image.shape), grid.patch, grid.stride)
+    whole = like_image(restored, image)
     return Reconstruction(
-        image=like_image(restored, image),
+        image=to_numpy(whole) if at_hand else whole,
         snr_db=decibels(signal, noise),
         patch_snr_db=decibels(energy, error),
         codes=codes,
@@ -214,8 +223,11 @@ def reconstruct(
 
 
 def _squares(values: Array) -> float:
-    """The sum of squares, in double precision without a copy in it."""
-    return float(np.einsum("ij,ij->", values, values, dtype=np.float64))
+    """The sum of squares, in double precision; on a CPU without a copy in it."""
+    xp = namespace(values)
+    if is_numpy(xp):
+        return float(np.einsum("ij,ij->", values, values, dtype=np.float64))
+    return float(xp.sum(values * values, dtype=xp.float64))
 
 
 def decibels(energy: float, error: float) -> float:

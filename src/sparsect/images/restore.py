@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..algorithm import Solver
-from ..arrays import from_numpy, to_numpy
+from ..arrays import Array, from_numpy, to_numpy
 from ..checks import real_number, reject, whole_number
 from ..dictionary import as_dictionary
 from ..problems import Problem
@@ -19,8 +19,6 @@ from .files import pixels
 from .patches import PatchGrid, like_image, planes
 from .reconstruct import Progress
 from .settings import WITHIN_NOISE, tuned_for_images
-
-Array = np.ndarray[Any, Any]
 
 # Radius of the noise ball of a patch, in units of the expected norm of its noise.
 RADIUS = 1.015

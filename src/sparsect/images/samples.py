@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from ..arrays import Array
 from ..checks import choice
 from .files import read_image
 
@@ -19,7 +17,7 @@ FILES = {
 }
 
 
-def sample(name: str = "chelsea") -> np.ndarray[Any, Any]:
+def sample(name: str = "chelsea") -> Array:
     """A photograph by name: chelsea (a cat), coffee, astronaut, rocket, camera; values from 0 to 1."""
     import skimage
 

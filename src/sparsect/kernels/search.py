@@ -53,11 +53,13 @@ def search(
     goal: Matrix,
     x: Matrix,
     image: Matrix,
-    u: Matrix,
+    sparse: Matrix,
     gap: Matrix,
+    taken: Matrix,
     unchanged: Matrix,
     total: Matrix | None,
     power: Matrix | None,
+    count: Matrix | None,
 ) -> int:
     """Take a step for each alpha, or fewer: until a row's gap comes down to its goal. Returns how many were taken.
 
@@ -67,7 +69,7 @@ def search(
     target : (batch, rank), the data in image coordinates
     alphas, kept, averaged : for each step the relaxation of the data set, how many entries a point of A has, and
         whether it is added to ``total`` and its squared norm to ``power``
-    x, image, u, gap, unchanged, total, power : the state, as in ``solvers.annealed``, changed in place
+    x and what follows : the state, as in ``solvers.annealed``, changed in place
     """
     analysis, synthesis, values = basis
     relax = x.dtype.type(relaxation)
@@ -76,14 +78,16 @@ def search(
     for step, alpha in enumerate(alphas):
         _correct(image, target, values, (values / (values * values + alpha)).astype(x.dtype), coordinates, distance)
         np.matmul(coordinates, synthesis, out=w)
-        advance(0, x.shape[0], w, kept[step], relax, x, u, level, gap, changed)
-        sparse_product(u, analysis, kept[step], out=point)
+        advance(0, x.shape[0], w, kept[step], relax, x, sparse, level, gap, changed)
+        sparse_product(sparse, analysis, kept[step], out=point)
         _follow(point, coordinates, relax, image)
         np.hypot(gap, distance, out=gap)
+        taken += 1
         unchanged += 1
         unchanged[changed] = 0
-        if averaged[step]:
-            _add(u, total, power)
+        if averaged[step] and count is not None:
+            _add(sparse, total, power)
+            count += 1
         if (gap <= goal).any():
             return step + 1
     return len(alphas)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..algorithm import Need, State
-from ..arrays import Array, namespace, norm, squared_norm
+from ..arrays import Array, has_fused_steps, namespace, norm, squared_norm
 from ..checks import settle_number
+from ..devices import product_precision
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, keep_largest
+from ..row_space import SingularVectors
 
 
 def shrink(x: Array, threshold: float, p: float) -> Array:
@@ -85,6 +87,16 @@ class ADMM:
         z = shrink(moved, self.lam / self.mu, self.p)
         gap = namespace(z).sqrt(squared_norm(x - z) + squared_norm(z - state.z))
         return dataclasses.replace(state, z=z, u=moved - z, gap=gap)
+
+    def fused(self, problem: Problem, state: ADMMState, count: int) -> ADMMState | None:
+        """``count`` steps on a GPU."""
+        space = problem.operator.row_space
+        if not (has_fused_steps(state.z) and isinstance(space, SingularVectors)):
+            return None
+        from ..kernels.gpu.shrinkage import shrink as shrink_on_gpu
+
+        settings = (self.mu, self.lam, self.p, count, product_precision())
+        return dataclasses.replace(state, **shrink_on_gpu(space.basis, state.target, *settings, state.z, state.u))
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
         """P_A(z)."""

@@ -15,16 +15,20 @@ from ..algorithm import Need, chosen, joined
 from ..arrays import (
     Array,
     epsilon,
+    from_numpy,
+    has_fused_steps,
     is_complex,
     is_numpy,
     is_single,
     namespace,
     norm,
+    on_host,
     squared_norm,
     to_numpy,
     worth_compiling,
 )
 from ..checks import choice, reject
+from ..devices import product_precision
 from ..least_squares import refit
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, advance, keep_largest
@@ -57,6 +61,8 @@ SETTLED = 0.01
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 # What the state of messages adds to that of the map.
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
+# What a step of the map changes.
+CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
 # Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
 BLOCK_BYTES = 2**22
 
@@ -154,12 +160,17 @@ class AnnealedDifferenceMap:
             **messages,
         )
 
-    def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0) -> AnnealedState:
-        """One step of the part of the schedule that belongs to the ``fraction`` of the run that is over."""
-        over = self._over(state, fraction)
-        seen = over > 1 and bool(namespace(state.gap).any(state.count > 0))
-        after, changed = self._message(problem, state) if seen else self._search(problem, state, min(over, 1.0))
-        still = namespace(after.gap).where(changed, 0 * state.unchanged, state.unchanged + 1)
+    def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0, begun: bool = False) -> AnnealedState:
+        """One step of the part of the schedule that belongs to the ``fraction`` of the run that is over.
+
+        ``begun`` says that messages are known to be passed already, which is looked up otherwise.
+        """
+        xp, over = namespace(state.gap), self._over(state, fraction)
+        if begun or (over > 1 and bool(xp.any(state.count > 0))):
+            after, changed = self._message(problem, state, begun or bool(xp.any(state.gamma > 0)))
+        else:
+            after, changed = self._search(problem, state, min(over, 1.0))
+        still = xp.where(changed, 0 * state.unchanged, state.unchanged + 1)
         return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
 
     def _search(self, problem: Problem, state: AnnealedState, over: float) -> tuple[AnnealedState, Array]:
@@ -175,21 +186,21 @@ class AnnealedDifferenceMap:
         gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
         return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
 
-    def _message(self, problem: Problem, state: AnnealedState) -> tuple[AnnealedState, Array]:
+    def _message(self, problem: Problem, state: AnnealedState, begun: bool) -> tuple[AnnealedState, Array]:
         """One exchange of messages, and whether the support of the thresholded posterior mean changed.
 
         Rows that have found a point of both sets keep it, and so do those where messages run away what they had.
         """
         xp, before = namespace(state.x), state
         over = (state.gamma == 0) & self._closed(state)
-        if not bool(xp.any(state.gamma > 0)):
+        if not begun:
             mean = self._mean(state)
             spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
             state = MESSAGES.start_from(problem, state, mean, spread)
         after = MESSAGES.step(problem, state)
         after = dataclasses.replace(after, sparse=self._nonzeros(problem, after))
         over = over | ~(after.gap <= AWAY * state.scale)
-        if bool(xp.any(over)):
+        if not on_host(over) or bool(xp.any(over)):
             after = chosen(over, before, after)
         settled = over | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)
         changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
@@ -244,26 +255,42 @@ class AnnealedDifferenceMap:
     ) -> tuple[AnnealedState, int]:
         """At least one step of those ahead, and how many: compiled ones until a row is done, or a single one.
 
-        ``state`` may be changed in place.
+        On a GPU, where looking costs, as many as belong to one part of the search. ``state`` may be changed in place.
         """
         space = problem.operator.row_space
         overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
         kept = [self._kept(problem, over, state.gamma is not None) for over in overs]
-        fast = is_numpy(namespace(state.x)) and not is_complex(state.x)
+        fused = has_fused_steps(state.x)
+        fast = fused or (is_numpy(namespace(state.x)) and not is_complex(state.x))
         if not (
             fast and overs and isinstance(space, SingularVectors) and 0 < min(kept) <= max(kept) < state.x.shape[-1]
         ):
-            return self.step(problem, state, fractions[0]), 1
-        from ..kernels.search import search
-
-        changing = ("x", "image", "sparse", "gap", "unchanged", "total", "power")
-        now = {name: getattr(state, name) for name in changing}
+            return self._plain_steps(problem, state, fractions if not on_host(state.x) and not overs else fractions[:1])
         averaged = [self._averages(over) for over in overs]
         alphas = [self._alpha(problem, over) for over in overs]
-        steps = search(space.basis, state.target, alphas, kept, averaged, RELAXATION, goal, *now.values())
-        if state.count is not None:
-            now["count"] = state.count + int(sum(averaged[:steps]))
-        return dataclasses.replace(state, taken=state.taken + steps, **now), steps
+        schedule = (alphas, kept, averaged, RELAXATION)
+        changing = {name: getattr(state, name) for name in CHANGING}
+        if fused:
+            from ..kernels.gpu.search import search as search_on_gpu
+
+            how = (
+                namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype),
+                product_precision(),
+            )
+            after = search_on_gpu(space.basis, state.target, *schedule, *how, True, **changing)
+            return dataclasses.replace(state, **after), len(overs)
+        from ..kernels.search import search
+
+        return state, search(space.basis, state.target, *schedule, goal, **changing)
+
+    def _plain_steps(
+        self, problem: Problem, state: AnnealedState, fractions: Sequence[float]
+    ) -> tuple[AnnealedState, int]:
+        """One step for each of the fractions, and how many these are; if there are several, messages are passed."""
+        for number, fraction in enumerate(fractions):
+            # The first may still have to search, the second to start.
+            state = self.step(problem, state, fraction, begun=number > 1)
+        return state, len(fractions)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
         """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""

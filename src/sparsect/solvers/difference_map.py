@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..algorithm import Need, State
-from ..arrays import Array, namespace, norm
+from ..arrays import Array, has_fused_steps, namespace, norm
 from ..checks import settle_number
+from ..devices import product_precision
 from ..problems import Problem
 from ..projections import DataProjection, DataSet, advance, keep_largest
+from ..row_space import SingularVectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,27 @@ class DifferenceMap:
         image = beta * (images[0, ...] + z_image) - (beta - 1) * state.sparse_image
         gap = norm(x - state.x) / abs(beta)
         return dataclasses.replace(state, x=x, gap=gap, image=image, sparse=sparse, sparse_image=images[1, ...])
+
+    def fused(self, problem: Problem, state: DifferenceMapState, count: int) -> DifferenceMapState | None:
+        """``count`` steps on a GPU, if B is damped alike for all rows."""
+        data, s = DataProjection(problem, self.data_set), problem.sparsity
+        space, alpha = data.space, data.data_set.alpha
+        if not (has_fused_steps(state.x) and isinstance(space, SingularVectors) and alpha is not None):
+            return None
+        if not 0 < s < state.x.shape[-1]:
+            return None
+        from ..kernels.gpu.search import differ, search
+
+        precision, xp = product_precision(), namespace(state.x)
+        if state.sparse is not None:
+            now = (state.x, state.image, state.sparse, state.sparse_image)
+            after = differ(space.basis, state.target, alpha, s, self.beta, count, precision, *now)
+            return dataclasses.replace(state, **after)
+        point, steps, never = xp.zeros_like(state.x), xp.zeros_like(state.gap), xp.full_like(state.gap, -1.0)
+        settings = ([alpha] * count, [s] * count, [False] * count, 1.0, never, precision, False)
+        rows = {"gap": state.gap, "taken": steps, "unchanged": steps}
+        after = search(space.basis, state.target, *settings, x=state.x, image=state.image, sparse=point, **rows)
+        return dataclasses.replace(state, **{name: after[name] for name in ("x", "image", "gap")})
 
     def estimate(self, problem: Problem, state: DifferenceMapState) -> Array:
         """P_A(x), the paper's thresholded iterate, or P_A(f_B(x)), the map's own point of A: whichever fits y better.

@@ -63,7 +63,7 @@ class IRLS:
     def init(self, problem: Problem) -> IRLSState:
         """Start from the smallest x that agrees with the data, and epsilon = 1."""
         xp, space = namespace(problem.y), _space(problem)
-        target, _ = space.target(problem.y)
+        target = space.target(problem.y)
         length = norm(problem.y) / max(problem.sparsity, 1) ** 0.5
         unit = xp.where(length > 0, length, xp.ones_like(length)) / _column_norm(space, problem)
         x = space.correction(target, 0.0)[0] / unit[:, None]

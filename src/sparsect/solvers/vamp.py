@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..algorithm import Need, State
-from ..arrays import Array, is_complex, namespace, norm, squared_norm, to_numpy, worth_compiling
+from ..arrays import Array, has_kernels, is_complex, namespace, norm, squared_norm, to_numpy, worth_compiling
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import keep_largest
@@ -79,7 +79,7 @@ class VectorAMP:
         """The linear estimate under the prior's second moment."""
         space = _space(problem)
         xp, (m, n) = namespace(problem.y), problem.operator.shape
-        target, defect = space.target(problem.y)
+        target = space.target(problem.y)
         power = squared_norm(problem.y)
         one = xp.ones_like(power)
         density = one * (self.density or max(problem.sparsity, 1) / n)
@@ -97,7 +97,8 @@ class VectorAMP:
         zero = 0 * space.correction(target, 0.0)[0]
         state = MessageState(
             x=zero, r=zero, gamma=one, density=density, variance=variance, noise_variance=noise, target=target,
-            defect=defect, gap=xp.full_like(one, float("inf")), scale=norm(zero) + xp.sqrt(n * density * variance),
+            defect=space.defect(problem.y, target), gap=xp.full_like(one, float("inf")),
+            scale=norm(zero) + xp.sqrt(n * density * variance),
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
         return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
@@ -188,6 +189,10 @@ def denoised(state: MessageState) -> tuple[Array, Array, Array, Array]:
         x, sums = np.empty_like(state.r), [np.empty_like(state.gamma) for _ in range(3)]
         over_rows(denoise, x.shape[0], *arguments, x, *sums, work=20 * x.shape[1])
         return x, sums[0], sums[1], sums[2]
+    if has_kernels(state.r):
+        from ..kernels.gpu.denoising import denoise as denoise_on_gpu
+
+        return denoise_on_gpu(*arguments)
     x, var, active, power = posterior(*arguments, kappa=1.0 if is_complex(state.r) else 0.5)
     return x, xp.mean(var, axis=-1), xp.sum(active, axis=-1), xp.sum(power, axis=-1)
 

@@ -1,0 +1,90 @@
+"""Many steps of ADMM on a batch: two products each, and one kernel that shrinks and moves the multiplier on.
+
+Instead of z and u, z and the point z - u that the next product takes are carried: with w the correction of that point,
+x + u = z - w, which is shrunk to the new z and leaves the new u.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ...arrays import Array
+from ...devices import tensor_cores
+from .products import Basis, store_operand
+from .rows import launch
+
+
+@triton.jit
+def _shrunk(m, threshold, p, HALF: tl.constexpr):
+    magnitude = tl.abs(m)
+    ratio = threshold / tl.where(magnitude > 0, magnitude, 1)
+    factor = 1 - (ratio * tl.sqrt(ratio) if HALF else tl.exp2((2 - p) * tl.log2(ratio)))
+    return tl.where((factor > 0) & (magnitude > 0), m * factor, 0)
+
+
+@triton.jit
+def _shrink(
+    Z, POINT, W, START, U, GAP, threshold, p,
+    n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, HALF: tl.constexpr, LAST: tl.constexpr,
+):  # fmt: skip
+    """One step, in place, of z and the point z - u; W is short of w by START. U and GAP are written in the LAST."""
+    row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    inside = j < n
+    z = tl.load(Z + row * n + j, mask=inside, other=0)
+    w = tl.load(W + row * n + j, mask=inside, other=0).to(z.dtype)
+    w -= tl.load(START + row * n + j, mask=inside, other=0).to(z.dtype)
+    place = POINT + row * (3 * n if SPLIT else n) + j
+    moved = z - w
+    after = _shrunk(moved, threshold, p, HALF)
+    if LAST:
+        u = z - tl.load(place, mask=inside, other=0).to(z.dtype)
+        if SPLIT:
+            u -= tl.load(place + n, mask=inside, other=0).to(z.dtype)
+        apart, change = moved - u - after, after - z
+        tl.store(GAP + row, tl.sqrt_rn(tl.sum(apart * apart + change * change, 0)))
+        tl.store(U + row * n + j, moved - after, mask=inside)
+    tl.store(Z + row * n + j, after, mask=inside)
+    store_operand(place, 2 * after - moved, inside, n, SPLIT)
+
+
+@triton.jit
+def _operand(POINT, OPERAND, n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr):
+    row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    inside = j < n
+    point = tl.load(POINT + row * n + j, mask=inside, other=0)
+    store_operand(OPERAND + row * (3 * n if SPLIT else n) + j, point, inside, n, SPLIT)
+
+
+def shrink(
+    basis: tuple[Array, Array, Array],
+    target: Array,
+    mu: float,
+    lam: float,
+    p: float,
+    count: int,
+    precision: str,
+    z: Array,
+    u: Array,
+) -> dict[str, Array]:
+    """``count`` steps of ADMM, and what the state then is, by name."""
+    import torch
+
+    analysis, synthesis, values = basis
+    gains = values / (values * values + mu)
+    # Images are wanted only for corrections, so that gains and singular values go into the matrix.
+    products = Basis((analysis * (values * gains), synthesis, values), precision)
+    scale = products.scale(z)
+    z, u, coordinates = z / scale, u / scale, products.padded(target * (gains / scale)).to(products.coordinate)
+    point = products.operands(*z.shape)
+    launch(_operand, z - u, point, SPLIT=products.split)
+    start, w = (torch.empty_like(z, dtype=products.coordinate) for _ in range(2))
+    gap = z.new_empty(z.shape[0])
+    with tensor_cores(precision != "float32"):
+        products.correct(coordinates, start)
+        for step in range(count):
+            products.image(point, coordinates)
+            products.correct(coordinates, w)
+            flags = {"SPLIT": products.split, "HALF": p == 0.5, "LAST": step == count - 1}
+            launch(_shrink, z, point, w, start, u, gap, lam / mu / scale, p, **flags)
+    return {"z": z * scale, "u": u * scale, "gap": gap * scale}
