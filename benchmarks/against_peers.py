@@ -15,11 +15,11 @@ import time
 import warnings
 from pathlib import Path
 
-import images as image_benchmark
 import machine
 import matplotlib.pyplot as plt
 import numpy as np
 import spams
+from patches import signals
 
 import sparsect
 from sparsect import files
@@ -161,7 +161,7 @@ def peer_measured(problem, training, code, settings, count):
 
 def quality(folder):
     """SNR and seconds for a patch, by label and then sparsity, one pair for each budget."""
-    rows = image_benchmark.signals(folder, 20, 1)
+    rows = signals(folder, 20, 1)
     operator = sparsect.load_dictionary().operator
     operator.row_space, operator.gram_matrix, operator.double_gram_matrix  # noqa: B018  before anything is timed
     points = {}
@@ -243,7 +243,7 @@ def product_rate(seconds=3.0):
 
 
 def rate_table(folder):
-    rows = image_benchmark.signals(folder, 20, 1)[:PATCHES]
+    rows = signals(folder, 20, 1)[:PATCHES]
     operator, iterations = sparsect.load_dictionary().operator, 400
     rank, n = operator.row_space.rank, operator.shape[1]
     yield "| s | operations done, GFLOP/s | of the machine's rate | with the products that sparsity saves, too |"

@@ -14,18 +14,17 @@ from pathlib import Path
 import machine
 import numpy as np
 import spams
+from patches import IMAGES, photographs, signals
 from skimage import restoration
 
 import sparsect
 from sparsect import images
 from sparsect.experiments.document import PAPER_DOG
-from sparsect.images.patches import PatchGrid
 from sparsect.images.settings import tuned_for_images
 from sparsect.least_squares import refit
 
 BUDGETS = (0.05, 0.1)
 SPARSITIES = (100, 200)
-IMAGES, EVERY = 6, 4
 SIGMA = 25 / 255
 
 
@@ -34,28 +33,6 @@ def solvers():
     for method in sparsect.METHODS:
         yield method, tuned_for_images(method), 50 if method == "irls" else 1000
     yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.Relaxed(0.3)), 400
-
-
-def photographs(folder, count=IMAGES):
-    """Photographs spread over the folder, grey, cropped to 4:3 and scaled to 320x240."""
-    found = images.Folder(folder, 240)
-    for index in np.linspace(0, len(found) - 1, count).round().astype(int):
-        image = found[int(index)]
-        image = image.T if image.shape[0] > image.shape[1] else image
-        height, width = image.shape
-        wide = min(width, height * 4 // 3)
-        left = (width - wide) // 2
-        yield images.resize(image[: wide * 3 // 4, left : left + wide], 320)
-
-
-def signals(folder, count=IMAGES, every=EVERY):
-    """Every so many patches of the photographs, means removed."""
-    rows = []
-    for image in photographs(folder, count):
-        grid = PatchGrid(image.shape, 20)
-        rows.append(grid.patches(image, np.arange(grid.count))[::every])
-    rows = np.concatenate(rows)
-    return rows - rows.mean(axis=1, keepdims=True)
 
 
 def at_moments(problem, solver, max_iter):

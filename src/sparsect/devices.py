@@ -97,6 +97,18 @@ def summing(like: Array) -> Iterator[None]:
         yield
 
 
+def described(like: Array) -> str:
+    """The device of an array in words and, on a GPU, the precision of products of which sums are wanted."""
+    if on_host(like):
+        return "CPU"
+    if not compat.is_torch_array(like):
+        return "GPU, by CuPy"
+    import torch
+
+    with summing(like):
+        return f"{torch.cuda.get_device_name(like.device)}, products in {product_precision()}"
+
+
 def place(array: Array, device: str | None) -> Array:
     """``array`` on a device: None where it is, "cpu" a NumPy array, "cuda" or "cuda:1" a torch tensor.
 

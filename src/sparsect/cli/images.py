@@ -170,6 +170,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 @click.option("--lam", type=float, help="Weight of the coder's penalty.  [default: follows the size of patches]")
 @click.option("--validation", metavar="FOLDER", help="Other photographs, on which the error is reported too.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option("--about", metavar="TEXT", help="Words on the photographs, kept with the dictionary.")
 @click.option("--batch-size", type=int, help="Patches drawn at a time.  [default: 10,000; 200,000 on a GPU]")
 @click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
 @click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
@@ -218,6 +219,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
             validation=validation,
             checkpoint=out,
             progress=show,
+            about=options["about"],
         )
     if options["plot"] is not None:
         plots.atoms(to_numpy(dictionary.Phi), options["plot"])

@@ -14,7 +14,7 @@ from .. import files
 from ..algorithm import Solver
 from ..arrays import Array, from_numpy, namespace, norm, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
-from ..devices import rows_at_a_time, summing
+from ..devices import described, rows_at_a_time, summing
 from ..operators import Operator
 from ..problems import Problem
 from ..solve import solve
@@ -24,6 +24,8 @@ from .store import Dictionary, load_dictionary
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
+# What in a provenance does not change the dictionary.
+REMARKS = ("about", "computed")
 # Codes below this fraction of the size of a signal (root mean square norm) are shrunk away by the default coder.
 THRESHOLD = 0.0044
 
@@ -76,11 +78,14 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: i
     xp = namespace(signals)
     with summing(signals):
         result = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=())
-        codes_codes = result.x.T @ result.x
+        codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
+        codes_signals = xp.astype(result.x.T @ signals, xp.float64)
+    # Rounding must not give atoms a mean that the signals do not have.
+    sums = xp.astype(result.x.T @ xp.sum(signals, axis=1), xp.float64)
+    codes_signals += ((sums - xp.sum(codes_signals, axis=1)) / signals.shape[1])[:, None]
     return Statistics(
-        codes_codes=xp.astype(codes_codes, xp.float64),
-        # Accurate, so that atoms of signals without mean have none.
-        codes_signals=xp.astype(result.x.T @ signals, xp.float64),
+        codes_codes=codes_codes,
+        codes_signals=codes_signals,
         usage=xp.astype(xp.count_nonzero(result.support, axis=0), xp.float64),
         error=float(xp.sum(xp.astype(result.residual_norm, xp.float64) ** 2)),
         energy=float(xp.sum(squared_norm(signals))),
@@ -114,6 +119,7 @@ def learn(
     validation: Source | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    about: str | None = None,
 ) -> Dictionary:
     """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
 
@@ -133,6 +139,7 @@ def learn(
     checkpoint : an ``.npz`` file that the dictionary is written to after every round. If it exists, learning goes on
         from it and ends as if it had never stopped; more ``rounds`` go further.
     progress : called after each batch
+    about : words on the signals, kept in the provenance
     """
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
@@ -146,6 +153,7 @@ def learn(
         "validation": None if validation is None else validation.provenance,
     }
     first = _signals(source, n_atoms, seed, 0)
+    provenance |= {"about": about, "computed": described(first)}
     dictionary = Dictionary((first / norm(first)[:, None]).T, [], provenance)
     if checkpoint is not None:
         dictionary = _resumed(checkpoint, dictionary)
@@ -215,7 +223,7 @@ def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionar
         return start
     saved = load_dictionary(checkpoint)
     asked = json.loads(json.dumps(start.provenance))
-    other = [name for name in asked if saved.provenance.get(name) != asked[name]]
+    other = [name for name in asked if name not in REMARKS and saved.provenance.get(name) != asked[name]]
     if saved.Phi.shape != start.Phi.shape:
         other.insert(0, "n_atoms or patch")
     if other:

@@ -21,6 +21,11 @@ ALIGNED = 16
 ROOM = 64.0
 
 
+def rescaled(x: Array, scale: float) -> Array:
+    """``scale`` times x, or x itself where that is the same."""
+    return x if scale == 1 else x * scale
+
+
 @triton.jit
 def store_operand(place, value, inside, n: tl.constexpr, SPLIT: tl.constexpr):
     """Store what is to be multiplied: as the type of ``place`` has it, or SPLIT in a high, a low and the high part."""

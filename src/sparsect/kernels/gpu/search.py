@@ -14,7 +14,7 @@ import triton.language as tl
 
 from ...arrays import Array
 from ...devices import tensor_cores
-from .products import Basis
+from .products import Basis, rescaled
 from .rows import launch
 from .thresholding import advance_row, difference_row
 
@@ -34,7 +34,7 @@ def _correct(
     tl.store(COORDINATES + row * n + j, coordinates, mask=inside)
     tl.store(IMAGE + row * n + j, (1 - relaxation) * image + relaxation * coordinates, mask=inside)
     if MEASURED:
-        tl.store(DISTANCE + row, tl.sqrt_rn(tl.sum(coordinates * coordinates, 0)))
+        tl.store(DISTANCE + row, tl.sqrt(tl.sum(coordinates * coordinates, 0)))
 
 
 @triton.jit
@@ -107,9 +107,11 @@ def search(
             flags = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
             launch(advance_row, x, w, point, u, *rows, kept[step], relaxation, SPLIT=products.split, **flags)
             products.image(point, image, relaxation, add=True)
-    after = {"x": x * scale, "image": image[:, : products.rank] * scale, "sparse": u * scale, "gap": gap * scale}
+    after = {"x": x, "image": image[:, : products.rank].contiguous(), "sparse": u, "gap": gap}
+    after = {name: rescaled(value, scale) for name, value in after.items()}
     if total is not None:
-        after |= {"total": sums["total"] * scale, "power": sums["power"] * scale**2, "count": sums["count"]}
+        after |= {"total": rescaled(sums["total"], scale), "power": rescaled(sums["power"], scale**2)}
+        after |= {"count": sums["count"]}
     return after | {"taken": taken, "unchanged": unchanged}
 
 
@@ -157,4 +159,5 @@ def differ(
             launch(_reflect, images[:batch], before, *rest, **flags)
             images, before = before, images
     seen = {"image": image[:, : products.rank], "sparse_image": before[batch:, : products.rank]}
-    return {name: value * scale for name, value in ({"x": x, "sparse": sparse, "gap": gap} | seen).items()}
+    after = {"x": x, "sparse": sparse, "gap": gap} | {name: value.contiguous() for name, value in seen.items()}
+    return {name: rescaled(value, scale) for name, value in after.items()}

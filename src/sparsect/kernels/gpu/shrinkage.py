@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ...arrays import Array
 from ...devices import tensor_cores
-from .products import Basis, store_operand
+from .products import Basis, rescaled, store_operand
 from .rows import launch
 
 
@@ -42,7 +42,7 @@ def _shrink(
         if SPLIT:
             u -= tl.load(place + n, mask=inside, other=0).to(z.dtype)
         apart, change = moved - u - after, after - z
-        tl.store(GAP + row, tl.sqrt_rn(tl.sum(apart * apart + change * change, 0)))
+        tl.store(GAP + row, tl.sqrt(tl.sum(apart * apart + change * change, 0)))
         tl.store(U + row * n + j, moved - after, mask=inside)
     tl.store(Z + row * n + j, after, mask=inside)
     store_operand(place, 2 * after - moved, inside, n, SPLIT)
@@ -75,9 +75,10 @@ def shrink(
     # Images are wanted only for corrections, so that gains and singular values go into the matrix.
     products = Basis((analysis * (values * gains), synthesis, values), precision)
     scale = products.scale(z)
-    z, u, coordinates = z / scale, u / scale, products.padded(target * (gains / scale)).to(products.coordinate)
+    coordinates = products.padded(target * (gains / scale)).to(products.coordinate)
     point = products.operands(*z.shape)
-    launch(_operand, z - u, point, SPLIT=products.split)
+    launch(_operand, rescaled(z - u, 1 / scale), point, SPLIT=products.split)
+    z, u = z / scale, torch.empty_like(z)
     start, w = (torch.empty_like(z, dtype=products.coordinate) for _ in range(2))
     gap = z.new_empty(z.shape[0])
     with tensor_cores(precision != "float32"):
@@ -87,4 +88,4 @@ def shrink(
             products.correct(coordinates, w)
             flags = {"SPLIT": products.split, "HALF": p == 0.5, "LAST": step == count - 1}
             launch(_shrink, z, point, w, start, u, gap, lam / mu / scale, p, **flags)
-    return {"z": z * scale, "u": u * scale, "gap": gap * scale}
+    return {name: rescaled(value, scale) for name, value in (("z", z), ("u", u), ("gap", gap))}

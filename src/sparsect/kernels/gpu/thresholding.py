@@ -116,7 +116,7 @@ def advance_row(
     tl.store(X + row * n + j, x + change, mask=inside)
     store_operand(place, u, inside, n, SPLIT)
     distance = tl.load(DISTANCE + row)
-    gap = tl.sqrt_rn(tl.sum(change * change, 0) + distance * distance)
+    gap = tl.sqrt(tl.sum(change * change, 0) + distance * distance)
     tl.store(GAP + row, gap)
     if LAST | (gap <= goal):
         tl.store(U + row * n + j, u, mask=inside)
@@ -161,7 +161,7 @@ def difference_row(
     store_operand(POINTS + below * width + j, sparse, inside, n, SPLIT)
     if LAST:
         tl.store(SPARSE + row * n + j, sparse, mask=inside)
-    tl.store(GAP + row, tl.sqrt_rn(tl.sum((moved - x) * (moved - x), 0)) / tl.abs(beta))
+    tl.store(GAP + row, tl.sqrt(tl.sum((moved - x) * (moved - x), 0)) / tl.abs(beta))
 
 
 def keep(v: Array, s: int) -> Array:
