@@ -14,9 +14,9 @@ from sparsect import files
 class Report:
     """Markdown that is printed line by line and written to ``path`` when the block ends well."""
 
-    def __init__(self, path, title, packages=("numpy", "scipy")):
+    def __init__(self, path, title, packages=("numpy", "scipy"), gpu=None):
         self._path, self._packages, self._lines, self._start = path, packages, [], time.monotonic()
-        self._title = title
+        self._title, self._gpu = title, gpu
 
     def __enter__(self):
         self._add(f"# {self._title}")
@@ -34,7 +34,8 @@ class Report:
         versions = ", ".join(f"{name} {version(name)}" for name in self._packages)
         versions = f"sparsect {sparsect.__version__}, {versions}"
         minutes = (time.monotonic() - self._start) / 60
-        machine = f"{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
+        gpu = f"{self._gpu}; " if self._gpu else ""
+        machine = f"{gpu}{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
         self._add("", f"{machine}, {versions}; {minutes:.1f} minutes.")
         with files.replacing(self._path) as temporary:
             temporary.write_text("\n".join(self._lines) + "\n")

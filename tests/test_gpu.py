@@ -1,5 +1,8 @@
 """The same answers on a GPU as on a CPU, clear errors, bounded memory. Needs a GPU: make test-gpu."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -252,6 +255,17 @@ def test_torchs_own_setting_is_left_alone(clean):
         torch.backends.cuda.matmul.allow_tf32 = allowed
         recover(on_gpu(clean.Phi), on_gpu(clean.y), 12, "difference-map", max_iter=5)
         assert torch.backends.cuda.matmul.allow_tf32 == allowed
+
+
+def test_torchs_newer_setting_is_left_alone(clean):
+    code = """
+import torch, sparsect
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+problem = sparsect.random_problem(50, 100, 5, batch=10, rng=0, dtype="float32")
+sparsect.recover(*(torch.from_numpy(array).cuda() for array in (problem.Phi, problem.y)), 5, max_iter=5)
+assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def patches(rng, count=3000):

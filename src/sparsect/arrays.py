@@ -62,7 +62,7 @@ def has_kernels(x: Array) -> bool:
     """Whether the Triton kernels take x: real rows in the hands of torch, on an NVIDIA GPU."""
     if not compat.is_torch_array(x) or x.device.type != "cuda" or x.shape[-1] > LONGEST_ROW:
         return False
-    return _triton_is_there() and not is_complex(x)
+    return _triton_is_there() and _is_recent(x.device) and not is_complex(x)
 
 
 def has_fused_steps(x: Array) -> bool:
@@ -74,7 +74,16 @@ def has_fused_steps(x: Array) -> bool:
 def _triton_is_there() -> bool:
     import torch
 
-    return find_spec("triton") is not None and torch.version.cuda is not None
+    recent = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
+    return recent and find_spec("triton") is not None and torch.version.cuda is not None
+
+
+@lru_cache
+def _is_recent(device: Any) -> bool:
+    """Whether a GPU multiplies bfloat16 and TF32 numbers, as those since Ampere do."""
+    import torch
+
+    return bool(torch.cuda.get_device_capability(device) >= (8, 0))
 
 
 def conj(x: Array) -> Array:

@@ -78,12 +78,18 @@ def tensor_cores(used: bool) -> Iterator[None]:
     import torch
 
     matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = used
+    during: Any = used
+    try:
+        name, before = "allow_tf32", matmul.allow_tf32
+    except RuntimeError:
+        # Asked for by its newer name, torch no longer answers to the older one.
+        name, before = "fp32_precision", matmul.fp32_precision
+        during = "tf32" if used else "ieee"
+    setattr(matmul, name, during)
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        setattr(matmul, name, before)
 
 
 @contextlib.contextmanager

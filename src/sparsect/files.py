@@ -50,10 +50,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
 
 
-def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write named arrays to a compressed ``.npz`` file."""
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
+    """Write named arrays to an ``.npz`` file; compressing pays where many entries are zero, or alike."""
+    save = np.savez_compressed if compress else np.savez
     with replacing(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, **arrays)
+        save(stream, allow_pickle=False, **arrays)
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:

@@ -17,7 +17,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .arrays import Array, conj, contiguous, epsilon, is_single, namespace, norm, real_dtype, squared_norm
+import numpy as np
+
+from .arrays import (
+    Array,
+    conj,
+    contiguous,
+    epsilon,
+    from_numpy,
+    is_single,
+    namespace,
+    norm,
+    on_host,
+    real_dtype,
+    squared_norm,
+    to_numpy,
+)
 from .checks import ConvergenceWarning
 from .kernels.sparse_rows import sparse_product
 
@@ -111,7 +126,7 @@ class SingularVectors(Orthonormal):
         xp = namespace(Phi)
         wide = xp.complex128 if xp.isdtype(Phi.dtype, "complex floating") else xp.float64
         # Phi^H is the taller orientation of the usual wide Phi, which LAPACK decomposes faster.
-        V, s, Uh = xp.linalg.svd(conj(xp.astype(Phi, wide)).T, full_matrices=False)
+        V, s, Uh = _decomposed(conj(xp.astype(Phi, wide)).T)
         self.rank = int(xp.sum(xp.astype(s > rank_tol * s[0], xp.int64)))
         self.singular_values = xp.astype(s[: self.rank], real_dtype(Phi))
         self._analysis = contiguous(xp.astype(conj(V[:, : self.rank]), Phi.dtype))
@@ -229,6 +244,14 @@ class ConjugateGradients(RowSpace):
         else:
             self.unfinished += 1
         return x, start - residual
+
+
+def _decomposed(matrix: Array) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition; by LAPACK for arrays on a GPU, whose own takes ten times as long."""
+    if on_host(matrix):
+        return tuple(namespace(matrix).linalg.svd(matrix, full_matrices=False))
+    U, s, Vh = (from_numpy(part, matrix) for part in np.linalg.svd(to_numpy(matrix), full_matrices=False))
+    return U, s, Vh
 
 
 def _flat_product(rows: Array, matrix: Array) -> Array:

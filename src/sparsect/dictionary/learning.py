@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -200,12 +201,24 @@ def _gather_all(
     seen: Callable[[int], None] = lambda batches: None,
 ) -> Statistics:
     """Statistics of all batches of a source; ``seen`` is told after each how many are done."""
-    total = gather(operator, source.batch(0), coder, limit, code_iter)
+    batches = _drawn_ahead(source)
+    total = gather(operator, next(batches), coder, limit, code_iter)
     seen(1)
-    for index in range(1, source.batches):
-        total += gather(operator, source.batch(index), coder, limit, code_iter)
-        seen(index + 1)
+    for done, signals in enumerate(batches, start=2):
+        total += gather(operator, signals, coder, limit, code_iter)
+        seen(done)
     return total
+
+
+def _drawn_ahead(source: Source) -> Iterator[Array]:
+    """All batches of a source, each drawn while the one before it is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(source.batch, 0)
+        for index in range(1, source.batches + 1):
+            signals = following.result()
+            if index < source.batches:
+                following = thread.submit(source.batch, index)
+            yield signals
 
 
 def _default_coder(source: Source) -> ADMM:

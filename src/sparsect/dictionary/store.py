@@ -67,7 +67,7 @@ class Dictionary:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to an ``.npz`` file that :func:`load_dictionary` reads back; whole or not at all."""
         words = {name: np.array(json.dumps(getattr(self, name))) for name in ("rounds", "provenance")}
-        files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words)
+        files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words, compress=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all but the factorisation, which is many times larger and soon made again, and copies."""

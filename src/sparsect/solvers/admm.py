@@ -74,9 +74,9 @@ class ADMM:
         """Start from z = P_B(0) and u = 0."""
         data = DataProjection(problem, Relaxed(self.mu))
         target, radius = data.target(problem)
-        z = -data.correction(0 * target, target, radius)[0]
-        gap = namespace(radius).full_like(radius, float("inf"))
-        return ADMMState(z=z, u=0 * z, target=target, radius=radius, gap=gap, scale=norm(z))
+        xp, z = namespace(radius), data.space.correction(target, self.mu)[0]
+        gap = xp.full_like(radius, float("inf"))
+        return ADMMState(z=z, u=xp.zeros_like(z), target=target, radius=radius, gap=gap, scale=norm(z))
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
         """One update of x, z and u."""

@@ -25,25 +25,26 @@ def _shrunk(m, threshold, p, HALF: tl.constexpr):
 
 @triton.jit
 def _shrink(
-    Z, POINT, W, START, U, GAP, threshold, p,
+    Z, POINT, W, START, CODES, U, GAP, threshold, p,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, HALF: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """One step, in place, of z and the point z - u; W is short of w by START. U and GAP are written in the LAST."""
+    """One step, in place, of z and the point z - u; W is short of w by START. The LAST writes z, u and the gap, too."""
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
-    z = tl.load(Z + row * n + j, mask=inside, other=0)
-    w = tl.load(W + row * n + j, mask=inside, other=0).to(z.dtype)
-    w -= tl.load(START + row * n + j, mask=inside, other=0).to(z.dtype)
+    z = tl.load(Z + row * n + j, mask=inside, other=0).to(tl.float32)
+    w = tl.load(W + row * n + j, mask=inside, other=0).to(tl.float32)
+    w -= tl.load(START + row * n + j, mask=inside, other=0).to(tl.float32)
     place = POINT + row * (3 * n if SPLIT else n) + j
     moved = z - w
     after = _shrunk(moved, threshold, p, HALF)
     if LAST:
-        u = z - tl.load(place, mask=inside, other=0).to(z.dtype)
+        u = z - tl.load(place, mask=inside, other=0).to(tl.float32)
         if SPLIT:
-            u -= tl.load(place + n, mask=inside, other=0).to(z.dtype)
+            u -= tl.load(place + n, mask=inside, other=0).to(tl.float32)
         apart, change = moved - u - after, after - z
         tl.store(GAP + row, tl.sqrt(tl.sum(apart * apart + change * change, 0)))
         tl.store(U + row * n + j, moved - after, mask=inside)
+        tl.store(CODES + row * n + j, after, mask=inside)
     tl.store(Z + row * n + j, after, mask=inside)
     store_operand(place, 2 * after - moved, inside, n, SPLIT)
 
@@ -78,14 +79,14 @@ def shrink(
     coordinates = products.padded(target * (gains / scale)).to(products.coordinate)
     point = products.operands(*z.shape)
     launch(_operand, rescaled(z - u, 1 / scale), point, SPLIT=products.split)
-    z, u = z / scale, torch.empty_like(z)
-    start, w = (torch.empty_like(z, dtype=products.coordinate) for _ in range(2))
-    gap = z.new_empty(z.shape[0])
+    codes, u, gap = torch.empty_like(z), torch.empty_like(z), z.new_empty(z.shape[0])
+    z = (z / scale).to(products.coordinate)
+    start, w = torch.empty_like(z), torch.empty_like(z)
     with tensor_cores(precision != "float32"):
         products.correct(coordinates, start)
         for step in range(count):
             products.image(point, coordinates)
             products.correct(coordinates, w)
             flags = {"SPLIT": products.split, "HALF": p == 0.5, "LAST": step == count - 1}
-            launch(_shrink, z, point, w, start, u, gap, lam / mu / scale, p, **flags)
-    return {name: rescaled(value, scale) for name, value in (("z", z), ("u", u), ("gap", gap))}
+            launch(_shrink, z, point, w, start, codes, u, gap, lam / mu / scale, p, **flags)
+    return {name: rescaled(value, scale) for name, value in (("z", codes), ("u", u), ("gap", gap))}
