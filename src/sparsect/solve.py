@@ -71,8 +71,15 @@ class Progress:
         """Values of finished and of running rows, in the order in which the rows came in."""
         if not self.done:
             return running
-        order = np.argsort(np.concatenate([*(part.rows for part in self.done), self.rows]))
-        return take_rows(namespace(running).concat([*finished, running], axis=0), order)
+        return take_rows(namespace(running).concat([*finished, running], axis=0), self._order)
+
+    @cached_property
+    def _order(self) -> np.ndarray[Any, Any]:
+        """Where each row of the batch is among the finished and the running ones."""
+        rows = np.concatenate([*(part.rows for part in self.done), self.rows])
+        order = np.empty_like(rows)
+        order[rows] = np.arange(rows.size)
+        return order
 
 
 class Snapshot:
@@ -167,8 +174,11 @@ class Run:
         x = self.solver.estimate(problem, state)
         return least_squares.refit(problem, x) if self.refit and not getattr(self.solver, "fitted", False) else x
 
-    def advance(self, fractions: list[float]) -> None:
-        """Up to as many steps of every running row as ``fractions`` of the run are given; rows that are done leave."""
+    def advance(self, fractions: list[float], last: bool) -> None:
+        """Up to as many steps of every running row as ``fractions`` of the run are given.
+
+        Rows that are done leave, unless these are the ``last`` steps anyway.
+        """
         before, count = self.progress, len(fractions)
         scheduled = getattr(self.solver, "scheduled", False)
         with self._clocked():
@@ -183,7 +193,8 @@ class Run:
             done = lost | (gap <= self.goal[before.rows])
             if state.settled is not None:
                 done |= to_numpy(state.settled)
-            self.progress = self._without(after, done, lost, before) if done.any() else after
+            leaving = lost.any() or (done.any() and not last)
+            self.progress = self._without(after, done, lost, before) if leaving else after
 
     def _steps(self, problem: Problem, state: Any, count: int) -> Any:
         """``count`` steps of a solver that does not leap."""
@@ -297,7 +308,9 @@ def solve(
         while run.progress.rows.size and run.progress.iteration < max_iter:
             if max_seconds is not None and run.clock.seconds >= max_seconds:
                 break
-            run.advance(ahead())
+            steps = ahead()
+            ending = saved is None and run.progress.iteration + len(steps) == max_iter
+            run.advance(steps, last=ending)
             snapshot = Snapshot(run)
             trace.observe(snapshot)
             if callback is not None and callback(snapshot):

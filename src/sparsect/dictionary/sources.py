@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+import array_api_compat as compat
 import numpy as np
 
-from ..arrays import Array, floating, from_numpy, namespace, to_numpy
+from ..arrays import Array, floating, from_numpy, is_numpy, namespace, to_numpy
 from ..checks import reject, whole_number
 from ..devices import place
 
@@ -110,7 +111,8 @@ class PatchSource:
             parts.append(cut(image, drawn // across, drawn % across, self._patch))
         xp = namespace(parts[0])
         patches = xp.concat(parts)
-        return patches - xp.mean(patches, axis=1, keepdims=True)
+        patches -= xp.mean(patches, axis=1, keepdims=True)
+        return patches
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -129,6 +131,10 @@ class PatchSource:
 def cut(plane: Array, top: Array, left: Array, side: int) -> Array:
     """(places, side^2), square patches of a (height, width) array by their first rows and columns."""
     xp, (height, width) = namespace(plane), plane.shape
+    if is_numpy(xp):
+        return np.lib.stride_tricks.sliding_window_view(plane, (side, side))[top, left].reshape(-1, side * side)
+    if compat.is_torch_array(plane):
+        return plane.unfold(0, side, 1).unfold(1, side, 1)[top, left].reshape(-1, side * side)
     steps = from_numpy(np.arange(side), plane)
     corner = top * width + left
     places = corner[:, None, None] + (steps * width)[None, :, None] + steps[None, None, :]

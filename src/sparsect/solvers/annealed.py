@@ -265,7 +265,8 @@ class AnnealedDifferenceMap:
         if not (
             fast and overs and isinstance(space, SingularVectors) and 0 < min(kept) <= max(kept) < state.x.shape[-1]
         ):
-            return self._plain_steps(problem, state, fractions if not on_host(state.x) and not overs else fractions[:1])
+            ahead = fractions if not on_host(state.x) and not overs else fractions[:1]
+            return self._plain_steps(problem, state, ahead, goal)
         averaged = [self._averages(over) for over in overs]
         alphas = [self._alpha(problem, over) for over in overs]
         schedule = (alphas, kept, averaged, RELAXATION)
@@ -273,23 +274,26 @@ class AnnealedDifferenceMap:
         if fused:
             from ..kernels.gpu.search import search as search_on_gpu
 
-            how = (
-                namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype),
-                product_precision(),
-            )
-            after = search_on_gpu(space.basis, state.target, *schedule, *how, True, **changing)
+            how = (_like_gap(goal, state), product_precision(), True)
+            after = search_on_gpu(space.basis, state.target, *schedule, *how, **changing)
             return dataclasses.replace(state, **after), len(overs)
         from ..kernels.search import search
 
         return state, search(space.basis, state.target, *schedule, goal, **changing)
 
     def _plain_steps(
-        self, problem: Problem, state: AnnealedState, fractions: Sequence[float]
+        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
     ) -> tuple[AnnealedState, int]:
-        """One step for each of the fractions, and how many these are; if there are several, messages are passed."""
+        """One step for each of the fractions, and how many these are; if there are several, messages are passed.
+
+        A row that is done within them takes no more: without noise, messages would swing away again.
+        """
         for number, fraction in enumerate(fractions):
             # The first may still have to search, the second to start.
-            state = self.step(problem, state, fraction, begun=number > 1)
+            after = self.step(problem, state, fraction, begun=number > 1)
+            if number > 0:
+                after = chosen((state.gap <= _like_gap(goal, state)) | state.settled, state, after)
+            state = after
         return state, len(fractions)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
@@ -337,6 +341,11 @@ class AnnealedDifferenceMap:
 
     def _data(self, problem: Problem, over: float) -> DataProjection:
         return DataProjection(problem, Relaxed(self._alpha(problem, over)))
+
+
+def _like_gap(goal: Array, state: AnnealedState) -> Array:
+    """A NumPy array with one number for each row, where and as the gap is."""
+    return namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype)
 
 
 def _at_least_one(count: Array) -> Array:
