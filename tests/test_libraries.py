@@ -136,3 +136,16 @@ def test_libraries_are_not_mixed(xp, problem):
         xp = pytest.importorskip("array_api_strict")
     with pytest.raises(InputError, match="Phi, y: got arrays of"):
         sparsect.recover(xp.asarray(problem.Phi), problem.y, 8)
+
+
+def test_images_and_dictionaries_of_every_library(xp, tmp_path):
+    """Images of torch stay there when they are reconstructed; everything else about images is NumPy's."""
+    image = sparsect.images.grey(sparsect.images.sample())[:60, 60:0:-1]
+    dictionary = xp.asarray(sparsect.load_dictionary().Phi)
+    expected = sparsect.images.reconstruct(image, 5, "niht", max_iter=5)
+    for given in (image, xp.asarray(image.copy())):
+        found = sparsect.images.reconstruct(given, 5, "niht", max_iter=5, dictionary=dictionary)
+        np.testing.assert_allclose(to_numpy(found.image), expected.image, atol=1e-4)
+        sparsect.images.write_image(tmp_path / "seen.png", found.image)
+        assert sparsect.images.difference(given, found.image).shape == image.shape
+    assert sparsect.images.denoise(xp.asarray(image.copy()), 0.1, stride=20).shape == image.shape

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from .arrays import Array, namespace, take_rows
+from .arrays import Array, from_numpy, namespace, take_rows
 from .problems import Problem
 
 
@@ -67,13 +67,28 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
     return dataclasses.replace(second, **picked)
 
 
+def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
+    """``after``, but ``before`` in rows whose gap had come down to the goal, or that had settled, by then.
+
+    For arrays on a GPU, of which several steps are taken before anybody looks.
+    """
+    xp = namespace(before.gap)
+    done = before.gap <= xp.astype(from_numpy(goal, before.gap), before.gap.dtype)
+    return chosen(done if before.settled is None else done | before.settled, before, after)
+
+
+def device_for(solver: Any, device: str | None) -> str | None:
+    """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
+    return None if device == "auto" and Need.HOST in solver.needs else device
+
+
 class Need(Enum):
     """What a solver may need of a problem, with the words for when it is not there."""
 
     DENSE = "a dense Phi, not a sparse or matrix-free one"
     SPECTRUM = "the singular values of Phi: a dense Phi or a tight frame"
     REAL = "real data and Phi, not complex ones"
-    HOST = "NumPy arrays, not ones of another array library"
+    HOST = "NumPy arrays (device 'cpu'), not ones of another array library"
 
 
 class Solver(Protocol):

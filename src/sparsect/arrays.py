@@ -191,7 +191,18 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
 
 def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:
     """``array`` in the library and on the device of ``like``, its dtype unchanged."""
-    return namespace(like).asarray(array, device=compat.device(like))
+    xp = namespace(like)
+    return xp.asarray(array if is_numpy(xp) else writable(array), device=compat.device(like))
+
+
+def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``array``, copied if it is read-only or runs backwards: other libraries take neither."""
+    return np.require(array, requirements=["C", "W"])
+
+
+def can_change(x: Array) -> bool:
+    """Whether entries of x can be replaced: not all libraries that follow the standard allow that."""
+    return is_numpy(namespace(x)) or compat.is_torch_array(x) or compat.is_cupy_array(x)
 
 
 def contiguous(x: Array) -> Array:
@@ -226,7 +237,7 @@ def compressed_on_host(x: Array) -> Any:
 
     sparse = compressed(x)
     if not compat.is_torch_array(x):
-        return sparse.get() if compat.is_cupy_array(x) else sparse
+        return csr_array(sparse.get()) if compat.is_cupy_array(x) else sparse
     parts = (sparse.values(), sparse.col_indices(), sparse.crow_indices())
     return csr_array(tuple(to_numpy(part) for part in parts), shape=tuple(x.shape))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import array_api_compat as compat
 
-from .arrays import Array, is_complex, is_single, on_host, to_numpy
+from .arrays import Array, is_complex, is_single, on_host, to_numpy, writable
 from .checks import InputError, choice, real_number, reject
 
 PRECISIONS = ("auto", "fp16", "tf32", "bf16x3", "float32")
@@ -19,6 +19,8 @@ PRECISIONS = ("auto", "fp16", "tf32", "bf16x3", "float32")
 ACCURATE, FAST = "bf16x3", "fp16"
 # Part of the free memory of a GPU that blocks of rows may take, and rows of a block at the most.
 SHARE, MOST_ROWS = 0.8, 200_000
+# Bytes of a batch of signals that are drawn, in single precision.
+BATCH_BYTES = 2**29
 # About how many rows of n and of m numbers a solver holds at a time for every signal.
 LONG_ROWS, SHORT_ROWS = 18, 12
 
@@ -39,13 +41,18 @@ def gpu_options(*, precision: str | None = None, memory: float | None = None) ->
 
     Parameters
     ----------
-    precision : of the products with Phi while iterating on float32 tensors.
-        "float32" has errors of 5e-7 and takes six times as long as "tf32", with errors of 3e-4. "bf16x3" makes images
-        of three bfloat16 products, with errors of 5e-6, and corrections in TF32, and costs a seventh more than "tf32".
-        "auto" is "bf16x3", except for ADMM, which has no use for the accuracy, where it is "tf32". Whatever is chosen,
-        final least-squares fits are in double precision; all other products follow torch's own setting.
-    memory : bytes of the GPU's memory that coding, reconstructing and learning may take by way of large blocks; default
-        0.8 of what is free
+    precision : of the products with Phi in steps of the Difference Map, the annealed map and ADMM on float32 tensors
+
+        - "float32": errors of 4e-7; three times as slow as the next
+        - "bf16x3": images are sums of three bfloat16 products, with errors of 7e-6, corrections in TF32
+        - "tf32": errors of 3e-4, below which nothing converges; a tenth faster than "bf16x3"
+        - "fp16": the same errors in half the bytes, for numbers of about one size; 1.4 to 2 times as fast as "bf16x3"
+        - "auto": "bf16x3"; in dictionary learning, where only sums over very many codes matter, "fp16"
+
+        Final least-squares fits are in double precision whatever is chosen. Products elsewhere follow torch's own
+        setting, but in learning are TF32 unless this is "float32".
+    memory : bytes of the GPU's memory that coding, reconstructing and learning may take for the signals they work on at
+        a time; default 0.8 of what is free. What they read and write comes on top.
 
     Examples
     --------
@@ -148,7 +155,7 @@ def place(array: Array, device: str | None) -> Array:
         raise reject("device", repr(name), "auto, cpu, cuda, or one GPU of several as in cuda:1") from None
     if chosen.index is not None and chosen.index >= torch.cuda.device_count():
         raise reject("device", repr(name), f"cuda:0 to cuda:{torch.cuda.device_count() - 1}")
-    tensor = array if compat.is_torch_array(array) else torch.from_numpy(to_numpy(array))
+    tensor = array if compat.is_torch_array(array) else torch.from_numpy(writable(to_numpy(array)))
     with memory_errors("device", "a larger array", "'cpu', or less at a time"):
         return tensor.to(chosen)
 
@@ -183,14 +190,26 @@ def _free_memory(like: Array) -> int:
         return int(free + torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device))
     import cupy
 
-    return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+    with like.device:
+        return int(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+
+
+def wait_for(x: Array) -> Array:
+    """``x``, once it has been computed: what is asked of a GPU is done some time later."""
+    if not on_host(x) and 0 not in x.shape:
+        to_numpy(x[:1, ...])
+    return x
+
+
+def batch_rows(numbers: int) -> int:
+    """Signals of so many numbers to draw at a time for a GPU, on every machine the same."""
+    return max(1, min(MOST_ROWS, BATCH_BYTES // (4 * numbers)))
 
 
 def too_many_rows() -> contextlib.AbstractContextManager[None]:
     """Turn a GPU's running out of memory over a batch of signals into an error that says what would work."""
-    return memory_errors(
-        "y", "more rows", "fewer at a time; SparseCoder, images.reconstruct and learn find out how many"
-    )
+    advice = "fewer at a time (SparseCoder, images.reconstruct and learn find out how many; less: gpu_options(memory=))"
+    return memory_errors("y", "more rows", advice)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .algorithm import Solver
+from .algorithm import Solver, device_for
 from .arrays import (
     Array,
     compressed,
@@ -16,13 +17,14 @@ from .arrays import (
     contiguous,
     floating,
     from_numpy,
+    is_complex,
     joined_rows,
     namespace,
     on_host,
     to_numpy,
 )
 from .checks import choice, reject, whole_number
-from .devices import MOST_ROWS, place, rows_at_a_time
+from .devices import batch_rows, place, rows_at_a_time
 from .dictionary import ArraySource, Dictionary, as_dictionary, learn
 from .problems import Problem
 from .solve import solve
@@ -59,12 +61,14 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_atoms, n_features = self.components_.shape
         default = max(1, n_features // 10)
         sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
-        first = place(X[:1, :], self.device)
+        known = METHODS.get(self.method) if isinstance(self.method, str) else self.method
+        device = self.device if known is None else device_for(known, self.device)
+        first = place(X[:1, :], device)
         solver, dictionary = self._solver(first), self.dictionary_.placed_like(first)
         at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
         codes = []
         for start in range(0, X.shape[0], block):
-            rows = place(X[start : start + block, :], self.device)
+            rows = place(X[start : start + block, :], device)
             problem = Problem(dictionary.operator, rows, min(sparsity, n_atoms))
             result = solve(problem, solver, max_iter=self.transform_max_iter, record=(), refit=self.refit)
             x = namespace(rows).astype(result.x, rows.dtype, copy=False)
@@ -76,16 +80,20 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if codes.ndim != 2 or codes.shape[1] != self.n_components_:
             raise reject("codes", f"shape {tuple(codes.shape)}", f"(n_samples, {self.n_components_})")
-        if hasattr(codes, "device"):
-            atoms = self.components_ if on_host(codes) else from_numpy(to_numpy(self.components_), codes)
-            return codes @ atoms
-        return np.asarray(codes @ to_numpy(self.components_))
+        atoms, library = to_numpy(self.components_), type(codes).__module__.partition(".")[0]
+        if library == "torch":
+            return codes @ from_numpy(atoms, codes).to(codes.dtype)
+        if library in ("cupy", "cupyx"):
+            return codes @ import_module("cupy").asarray(atoms, dtype=codes.dtype)
+        return np.asarray(codes @ atoms)
 
     def _checked(self, X: Any, reset: bool = True) -> Array:
         """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
         if not (hasattr(X, "device") and not on_host(X)):
             return validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
         X = floating("X", X, dimensions=(2,))
+        if X.shape[0] == 0 or is_complex(X):
+            raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "at least one row of real numbers")
         if reset:
             self.n_features_in_ = int(X.shape[1])
         elif X.shape[1] != self.n_features_in_:
@@ -123,7 +131,8 @@ class SparseCoder(_Coder):
         approximation, on a GPU
     refit : least-squares fit on the atoms chosen
     transform_max_iter : iterations at the most
-    device : "cpu", "cuda", or "auto" for a GPU if there is one; default where X is. What comes back is where X is.
+    device : "cpu", "cuda", or "auto" for a GPU if there is one and the method takes it; default where X is. For X in
+        main memory, codes are there, too.
 
     Attributes
     ----------
@@ -232,7 +241,7 @@ class DictionaryLearner(_Coder):
         X = self._checked(X)
         n_atoms = X.shape[1] if self.n_atoms is None else self.n_atoms
         first = place(X[:1, :], self.device)
-        batch = ArraySource.BATCH if on_host(first) else MOST_ROWS
+        batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
         dictionary = learn(
             ArraySource(X, batch, self.device),
             n_atoms,

@@ -61,7 +61,7 @@ class Result:
         history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in self.history.items()}
         return dataclasses.replace(self, history=history, **fields)
 
-    def on_host(self) -> Result:
+    def to_numpy(self) -> Result:
         """The same in main memory, as NumPy arrays."""
         rows = {name: getattr(self, name) for name in self.PER_ROW}
         arrays: dict[str, Any] = {name: to_numpy(value) for name, value in rows.items() if hasattr(value, "ndim")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import least_squares
-from .algorithm import Need, Solver
+from .algorithm import Need, Solver, kept_where_done
 from .arrays import (
     LARGE,
     Array,
@@ -30,7 +30,7 @@ from .arrays import (
 )
 from .checkpoint import Checkpoint
 from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
-from .devices import too_many_rows
+from .devices import too_many_rows, wait_for
 from .problems import Problem
 from .result import Result
 from .trace import Clock, Measure, Trace
@@ -181,30 +181,34 @@ class Run:
         """
         before, count = self.progress, len(fractions)
         scheduled = getattr(self.solver, "scheduled", False)
+        every = before.rows.size == self.goal.size
+        goal, limit = (values if every else values[before.rows] for values in (self.goal, self.limit))
         with self._clocked():
             if hasattr(self.solver, "leap"):
                 over = (fractions,) if scheduled else ()
-                state = self.solver.leap(before.problem, before.state, count, self.goal[before.rows], *over)
+                state = self.solver.leap(before.problem, before.state, count, goal, *over)
             else:
-                state = self._steps(before.problem, before.state, count)
+                state = self._steps(before.problem, before.state, count, goal)
             after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
             gap = to_numpy(state.gap)
-            lost = ~(gap <= self.limit[before.rows])
-            done = lost | (gap <= self.goal[before.rows])
+            lost = ~(gap <= limit)
+            done = lost | (gap <= goal)
             if state.settled is not None:
                 done |= to_numpy(state.settled)
             leaving = lost.any() or (done.any() and not last)
             self.progress = self._without(after, done, lost, before) if leaving else after
 
-    def _steps(self, problem: Problem, state: Any, count: int) -> Any:
-        """``count`` steps of a solver that does not leap."""
+    def _steps(self, problem: Problem, state: Any, count: int, goal: np.ndarray[Any, Any]) -> Any:
+        """``count`` steps of a solver that does not leap; a row that is done within several of them takes no more."""
+        if on_host(problem.y):
+            return self.solver.step(problem, state)
         fused = getattr(self.solver, "fused", None)
-        after = fused(problem, state, count) if fused is not None and not on_host(problem.y) else None
-        if after is None:
-            after = state
-            for _ in range(count):
-                after = self.solver.step(problem, after)
-        return after
+        after = None if fused is None else fused(problem, state, count)
+        if after is not None:
+            return after
+        for _ in range(count):
+            state = kept_where_done(goal, state, self.solver.step(problem, state))
+        return state
 
     def _without(self, now: Progress, done: Any, lost: Any, before: Progress) -> Progress:
         """``now`` less the rows that are done; a row that ran away keeps the answer it had before the last step."""
@@ -235,8 +239,8 @@ class Run:
         """The outcome as the user sees it; the time of the final estimate counts, that of measuring it does not."""
         end = Snapshot(self)
         with self._clocked():
-            x = end.x
-        with np.errstate(over="ignore", invalid="ignore"):
+            x = wait_for(end.x)
+        with np.errstate(over="ignore", invalid="ignore"), too_many_rows():
             residual_norm = end.residual_norm
         fields = {
             "x": x,
@@ -295,9 +299,9 @@ def solve(
         count, each = min(looks) - now, 0.0
         if not on_host(problem.y):
             count = min(count, LOOK_AT_GPU)
-        if callback is not None or (on_host(problem.y) and not hasattr(solver, "leap")):
+        elif callback is not None or not hasattr(solver, "leap"):
             count = 1
-        elif max_seconds is not None:
+        if max_seconds is not None and count > 1:
             # As many steps as have so far taken a hundredth of the time there is.
             each = seconds / max(now, 1) / max(max_seconds, 1e-9)
             count = min(count, max(1, int(LOOK_AT_CLOCK / each))) if now and each else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*arguments: Any, precision: str | None, memory: float | None, **options: Any) -> None:
-        if memory is not None and not memory > 0:
+        if memory is not None and not 0 < memory < math.inf:
             raise reject("--memory", f"{memory:g}", "a positive number of GiB")
         if precision is not None:
             choice("--precision", precision, PRECISIONS)

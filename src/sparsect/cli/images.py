@@ -16,7 +16,7 @@ from .. import files, images, plots
 from ..algorithm import Solver
 from ..arrays import on_host, to_numpy
 from ..checks import InputError, choice, reject
-from ..devices import MOST_ROWS, place
+from ..devices import batch_rows, place
 from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
@@ -191,7 +191,9 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     photographs = images.Folder(folder, smallest=patch, device=options["device"])
     for reason in photographs.left_out:
         click.echo(f"sparsect: left out {reason}", err=True)
-    batch = options["batch_size"] or (ArraySource.BATCH if on_cpu else MOST_ROWS)
+    batch = options["batch_size"]
+    if batch is None:
+        batch = ArraySource.BATCH if on_cpu else batch_rows(patch**2)
     source = PatchSource(photographs, patch, options["patches"], rng=options["seed"], batch_size=batch)
     validation = None
     if options["validation"] is not None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import files, plots, tuning
+from ..algorithm import device_for
 from ..arrays import on_host, to_numpy
 from ..checks import InputError, choice, reject
 from ..devices import place
@@ -83,8 +84,8 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         raise InputError("--snr, --batch, --seed: got with files, accepted is with --random only")
     else:
         problem = _from_files(matrix, data, options)
-    placed = _placed(problem, options["device"])
     solver = configured(options["method"], options["settings"], options["alpha"])
+    placed = _placed(problem, device_for(solver, options["device"]))
     check_noise_norm(solver, options["noise_norm"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
@@ -96,7 +97,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
             result = sparsect_recover(placed.operator, y, "auto", solver, **limits)
         else:
             result = solve(placed, solver, callback=show, **limits)
-    result = result.on_host()
+    result = result.to_numpy()
     if options["out"] is not None:
         result.save(options["out"])
     if options["plot"] is not None:
@@ -207,9 +208,9 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
     return Problem(Phi, y, sparsity, options["noise_norm"], truth)
 
 
-def _placed(problem: Problem, device: str) -> Problem:
+def _placed(problem: Problem, device: str | None) -> Problem:
     """The problem on a device, if it is another than where it is."""
-    if device == "cpu":
+    if device in (None, "cpu") or (device == "auto" and not problem.operator.is_dense):
         return problem
     y = place(problem.y, device)
     if on_host(y):

@@ -15,7 +15,7 @@ from .. import files
 from ..algorithm import Solver
 from ..arrays import Array, from_numpy, namespace, norm, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
-from ..devices import described, rows_at_a_time, summing
+from ..devices import described, memory_errors, rows_at_a_time, summing
 from ..operators import Operator
 from ..problems import Problem
 from ..solve import solve
@@ -213,12 +213,17 @@ def _gather_all(
 def _drawn_ahead(source: Source) -> Iterator[Array]:
     """All batches of a source, each drawn while the one before it is worked on."""
     with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(source.batch, 0)
+        following = thread.submit(_drawn, source, 0)
         for index in range(1, source.batches + 1):
             signals = following.result()
             if index < source.batches:
-                following = thread.submit(source.batch, index)
+                following = thread.submit(_drawn, source, index)
             yield signals
+
+
+def _drawn(source: Source, index: int) -> Array:
+    with memory_errors("batch_size", "larger batches", "a smaller one"):
+        return source.batch(index)
 
 
 def _default_coder(source: Source) -> ADMM:

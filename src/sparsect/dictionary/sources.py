@@ -24,7 +24,7 @@ class Source(Protocol):
     batches: int
 
     def batch(self, index: int) -> Array:
-        """(rows, m), one signal a row."""
+        """(rows, m), one signal a row; may be asked for by another thread than the one that made the source."""
 
     @property
     def provenance(self) -> dict[str, Any]:

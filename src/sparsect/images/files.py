@@ -14,7 +14,7 @@ import array_api_compat as compat
 import numpy as np
 
 from .. import files
-from ..arrays import Array, namespace
+from ..arrays import Array, namespace, to_numpy
 from ..checks import InputError, reject, whole_number
 from ..devices import place
 from ..dictionary.sources import digest
@@ -31,12 +31,18 @@ BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 CACHE_BYTES = 2**30
 
 
-def pixels(name: str, image: Any) -> Array:
+def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
     """Any image as float32, (height, width) or (height, width, 3): 0 to 1 from 8 and 16 bits, floats as they are.
 
-    An alpha channel is blended over white; a single channel is dropped to two dimensions.
+    An alpha channel is blended over white; a single channel is dropped to two dimensions. Comes back as a NumPy array
+    or, if it may be ``anywhere``, in torch and CuPy where it is.
     """
-    array = image if compat.is_array_api_obj(image) else np.asarray(image)
+    if compat.is_torch_array(image):
+        image = image.detach()
+    if anywhere and (compat.is_torch_array(image) or compat.is_cupy_array(image)):
+        array = image
+    else:
+        array = to_numpy(image) if compat.is_array_api_obj(image) else np.asarray(image)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
         raise reject(name, f"shape {tuple(array.shape)}", "(height, width), or with 1 to 4 channels last")
     if 0 in array.shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import to_numpy
 from ..dictionary import Dictionary
 from ..plots import atom_tiles
 from ..report import Page
@@ -23,7 +24,8 @@ DIFFERENCE_SCALE = 0.3
 
 def difference(original: Array, image: Array) -> Array:
     """image - original as an image: 0 is grey, -0.3 black, 0.3 white."""
-    return np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
+    shown: Array = np.clip(0.5 + (to_numpy(image) - to_numpy(original)) / (2 * DIFFERENCE_SCALE), 0, 1)
+    return shown
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import files
-from ..algorithm import Solver
-from ..arrays import Array, compressed_on_host, contiguous, from_numpy, is_numpy, namespace, to_numpy
+from ..algorithm import Solver, device_for
+from ..arrays import Array, can_change, compressed_on_host, contiguous, from_numpy, is_numpy, namespace, to_numpy
 from ..checks import InputError, real_number, reject, whole_number
 from ..devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
@@ -166,7 +166,7 @@ def reconstruct(
     """
     from scipy.sparse import vstack
 
-    image = pixels("image", image)
+    image = pixels("image", image, anywhere=True)
     dictionary = as_dictionary(dictionary)
     sparsity = whole_number("sparsity", sparsity, 0, dictionary.Phi.shape[1])
     solver = tuned_for_images(method)
@@ -175,8 +175,11 @@ def reconstruct(
     grid = PatchGrid(image.shape, dictionary.patch, stride)
     if float(image.min()) == float(image.max()):
         raise reject("image", "the same value everywhere, for which no SNR is defined", "an image that varies")
-    at_hand = is_numpy(namespace(image))
-    work = from_numpy(image, dictionary.Phi) if device is None and at_hand else place(image, device)
+    at_hand, device = is_numpy(namespace(image)), device_for(solver, device)
+    if device is None and at_hand and can_change(dictionary.Phi):
+        work = from_numpy(image, dictionary.Phi)
+    else:
+        work = place(image, device)
     dictionary, xp = dictionary.placed_like(work), namespace(work)
     rows = rows_at_a_time(work, dictionary.Phi.shape, BLOCK)
     restored, matrices, means = [], [], []

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..algorithm import Need, chosen, joined
+from ..algorithm import Need, chosen, joined, kept_where_done
 from ..arrays import (
     Array,
     epsilon,
@@ -265,8 +265,7 @@ class AnnealedDifferenceMap:
         if not (
             fast and overs and isinstance(space, SingularVectors) and 0 < min(kept) <= max(kept) < state.x.shape[-1]
         ):
-            ahead = fractions if not on_host(state.x) and not overs else fractions[:1]
-            return self._plain_steps(problem, state, ahead, goal)
+            return self._plain_steps(problem, state, fractions[: len(overs) or None], goal, not overs)
         averaged = [self._averages(over) for over in overs]
         alphas = [self._alpha(problem, over) for over in overs]
         schedule = (alphas, kept, averaged, RELAXATION)
@@ -274,7 +273,7 @@ class AnnealedDifferenceMap:
         if fused:
             from ..kernels.gpu.search import search as search_on_gpu
 
-            how = (_like_gap(goal, state), product_precision(), True)
+            how = (namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype), product_precision(), True)
             after = search_on_gpu(space.basis, state.target, *schedule, *how, **changing)
             return dataclasses.replace(state, **after), len(overs)
         from ..kernels.search import search
@@ -282,18 +281,18 @@ class AnnealedDifferenceMap:
         return state, search(space.basis, state.target, *schedule, goal, **changing)
 
     def _plain_steps(
-        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
+        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array, messages: bool
     ) -> tuple[AnnealedState, int]:
-        """One step for each of the fractions, and how many these are; if there are several, messages are passed.
+        """One step for the first of the fractions, on a GPU one for each, and how many these are.
 
-        A row that is done within them takes no more: without noise, messages would swing away again.
+        They all belong to the search, or all pass messages.
         """
+        if on_host(state.x):
+            return self.step(problem, state, fractions[0]), 1
         for number, fraction in enumerate(fractions):
-            # The first may still have to search, the second to start.
-            after = self.step(problem, state, fraction, begun=number > 1)
-            if number > 0:
-                after = chosen((state.gap <= _like_gap(goal, state)) | state.settled, state, after)
-            state = after
+            # The first to pass messages may still have to search, the second to start.
+            after = self.step(problem, state, fraction, begun=messages and number > 1)
+            state = cast(AnnealedState, kept_where_done(goal, state, after))
         return state, len(fractions)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
@@ -341,11 +340,6 @@ class AnnealedDifferenceMap:
 
     def _data(self, problem: Problem, over: float) -> DataProjection:
         return DataProjection(problem, Relaxed(self._alpha(problem, over)))
-
-
-def _like_gap(goal: Array, state: AnnealedState) -> Array:
-    """A NumPy array with one number for each row, where and as the gap is."""
-    return namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype)
 
 
 def _at_least_one(count: Array) -> Array:

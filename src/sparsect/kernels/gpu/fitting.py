@@ -64,7 +64,7 @@ def fit(gram: Array, Phi: Array, y: Array, support: Array, ridge: float) -> Arra
             right = torch.zeros(places.shape, dtype=torch.float64, device=y.device)
             right[row, position.long()] = ((data - dense @ wide.T) @ wide)[row, column]
             right = right[:, :, None]
-            solution = torch.cholesky_solve(right, factor) if sound else torch.linalg.solve(equations, right)
+            solution = torch.cholesky_solve(right, factor) if sound else torch.linalg.solve_ex(equations, right)[0]
             dense[row, column] += solution[row, position.long(), 0]
         x[rows] = (dense / lengths).to(y.dtype)
     return x

@@ -66,7 +66,8 @@ class Basis:
         if self.precision != "fp16":
             return 1.0
         largest = float(max(like.max(), -like.min())) or 1.0
-        return 1.0 if 1 / ROOM < largest < ROOM else 2.0 ** round(math.log2(largest))
+        fits = 1 / ROOM < largest < ROOM or not math.isfinite(largest)
+        return 1.0 if fits else 2.0 ** round(math.log2(largest))
 
     def gains(self, alpha: float) -> Array:
         """What residuals are multiplied by to become corrections."""

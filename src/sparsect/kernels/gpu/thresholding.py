@@ -42,7 +42,8 @@ def largest(v, inside, s, guess, n: tl.constexpr):
 
     0 < s < n < 2^15; ``inside`` is false beyond the end of the row; ``guess`` decides how soon this ends and no more.
     """
-    bits = tl.where(inside, _bits(tl.abs(v)), -1)
+    # What is not a number counts as infinite.
+    bits = tl.where(inside, _bits(tl.where(v == v, tl.abs(v), float("inf"))), -1)
     high = tl.max(bits, 0) + 1
     low = high * 0
     at_low, at_high = low.to(tl.int32) + n, low.to(tl.int32)
