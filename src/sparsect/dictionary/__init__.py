@@ -1,11 +1,12 @@
 """Learning Phi from data: sparse-code, update, repeat."""
 
 from .learning import Progress, Statistics, learn
-from .sources import ArraySource, PatchSource, Source
+from .sources import ArraySource, DaskSource, PatchSource, Source
 from .store import Dictionary, as_dictionary, load_dictionary
 
 __all__ = [
     "ArraySource",
+    "DaskSource",
     "Dictionary",
     "PatchSource",
     "Progress",

@@ -6,14 +6,15 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from .. import files
 from ..algorithm import Solver
-from ..arrays import Array, from_numpy, namespace, norm, squared_norm, take_rows, to_numpy
+from ..arrays import Array, from_numpy, namespace, norm, on_host, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
 from ..devices import described, memory_errors, rows_at_a_time, summing
 from ..operators import Operator
@@ -53,6 +54,11 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+
+    def moved(self, move: Callable[[Array], Array]) -> Statistics:
+        """The same with its arrays somewhere else."""
+        names = ("codes_codes", "codes_signals", "usage")
+        return replace(self, **{name: move(getattr(self, name)) for name in names})
 
     @property
     def relative_error(self) -> float:
@@ -121,6 +127,7 @@ def learn(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
     about: str | None = None,
+    cluster: Engine | None = None,
 ) -> Dictionary:
     """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
 
@@ -141,6 +148,7 @@ def learn(
         from it and ends as if it had never stopped; more ``rounds`` go further.
     progress : called after each batch
     about : words on the signals, kept in the provenance
+    cluster : where batches are coded, a :class:`sparsect.cluster.Cluster`; default here
     """
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
@@ -159,16 +167,17 @@ def learn(
     if checkpoint is not None:
         dictionary = _resumed(checkpoint, dictionary)
     while len(dictionary.rounds) < rounds:
-        number, operator, Phi = len(dictionary.rounds) + 1, dictionary.operator, dictionary.Phi
+        number, Phi = len(dictionary.rounds) + 1, dictionary.Phi
 
         def seen(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
             if progress is not None:
                 progress(Progress(number, rounds, batch, source.batches, before))
 
-        total = _gather_all(operator, source, coder, limit, code_iter, seen)
+        engine = cluster or _Here()
+        total = engine.gather(dictionary, source, coder, limit, code_iter, seen)
         numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
         if validation is not None:
-            held_out = _gather_all(operator, validation, coder, limit, code_iter)
+            held_out = engine.gather(dictionary, validation, coder, limit, code_iter, lambda batches: None)
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
         updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
         dictionary = Dictionary(
@@ -192,22 +201,50 @@ class Progress:
     dictionary: Dictionary
 
 
-def _gather_all(
-    operator: Operator,
-    source: Source,
-    coder: Solver,
-    limit: int,
-    code_iter: int,
-    seen: Callable[[int], None] = lambda batches: None,
-) -> Statistics:
-    """Statistics of all batches of a source; ``seen`` is told after each how many are done."""
-    batches = _drawn_ahead(source)
-    total = gather(operator, next(batches), coder, limit, code_iter)
-    seen(1)
-    for done, signals in enumerate(batches, start=2):
-        total += gather(operator, signals, coder, limit, code_iter)
-        seen(done)
-    return total
+class Engine(Protocol):
+    """Who codes the batches of a round."""
+
+    def gather(
+        self,
+        dictionary: Dictionary,
+        source: Source,
+        coder: Solver,
+        limit: int,
+        code_iter: int,
+        seen: Callable[[int], None],
+    ) -> Statistics:
+        """Statistics of all batches of a source; ``seen`` is told after each how many are done."""
+
+
+class _Here:
+    """This process: on a CPU one batch on each core, on a GPU one after the other."""
+
+    def gather(
+        self,
+        dictionary: Dictionary,
+        source: Source,
+        coder: Solver,
+        limit: int,
+        code_iter: int,
+        seen: Callable[[int], None],
+    ) -> Statistics:
+        operator = dictionary.operator
+        # Factored before several ask for it at once.
+        operator.row_space  # noqa: B018
+        if on_host(dictionary.Phi):
+            from ..kernels.rows import side_by_side
+
+            parts = side_by_side(
+                lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter), source.batches
+            )
+        else:
+            parts = (gather(operator, signals, coder, limit, code_iter) for signals in _drawn_ahead(source))
+        total = next(parts)
+        seen(1)
+        for done, part in enumerate(parts, start=2):
+            total += part
+            seen(done)
+        return total
 
 
 def _drawn_ahead(source: Source) -> Iterator[Array]:

@@ -63,6 +63,34 @@ class ArraySource:
         return {"signals": self.size, "batch_size": self._batch_size, "digest": digest([to_numpy(self._signals)])}
 
 
+class DaskSource:
+    """The rows of a Dask array, one batch for each of its chunks of rows; they are computed where they are coded."""
+
+    def __init__(self, signals: Any) -> None:
+        if signals.ndim != 2:
+            raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "2 dimensions")
+        self._signals = signals.rechunk({1: -1})
+        rows = self._signals.chunks[0]
+        if not all(count > 0 for count in rows):
+            raise reject("signals", f"chunks of {rows} rows", "chunks of known sizes (compute_chunk_sizes), none empty")
+        self.size, self.batches = sum(rows), len(rows)
+
+    def batch(self, index: int) -> Array:
+        """The chunk, computed and brought here."""
+        return np.asarray(self._signals.blocks[index].compute())
+
+    def delayed(self, index: int) -> Any:
+        """The chunk as a task that others can depend on."""
+        return self._signals.blocks[index].to_delayed().item()
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The number of signals, the chunks, and Dask's own name for how they are computed."""
+        from dask.base import tokenize
+
+        return {"signals": self.size, "chunks": list(self._signals.chunks[0]), "token": tokenize(self._signals)}
+
+
 class PatchSource:
     """Patches at random places of grey images, each less its mean, drawn anew for every batch from a seed of its own.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -161,7 +162,11 @@ class Folder(Sequence[Array]):
             accepted = f"photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
             raise reject(os.fspath(path), f"no photograph that can be used{reason}", accepted)
         self._device = device
-        self._decoded: OrderedDict[int, Any] = OrderedDict()
+        self._forget()
+
+    def _forget(self) -> None:
+        # Patches are drawn by several threads.
+        self._lock, self._decoded = threading.Lock(), OrderedDict[int, Any]()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -170,15 +175,24 @@ class Folder(Sequence[Array]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         index = range(len(self))[index]
-        if index not in self._decoded:
-            image = grey(read_image(self.paths[index]))
-            if image.shape != self.shapes[index]:
-                raise InputError(f"{self.paths[index]}: its size is not what its header says")
-            self._decoded[index] = place(image, self._device)
-            while len(self._decoded) > 1 and sum(kept.nbytes for kept in self._decoded.values()) > CACHE_BYTES:
-                self._decoded.popitem(last=False)
-        self._decoded.move_to_end(index)
-        return self._decoded[index]
+        with self._lock:
+            if index not in self._decoded:
+                image = grey(read_image(self.paths[index]))
+                if image.shape != self.shapes[index]:
+                    raise InputError(f"{self.paths[index]}: its size is not what its header says")
+                self._decoded[index] = place(image, self._device)
+                while len(self._decoded) > 1 and sum(kept.nbytes for kept in self._decoded.values()) > CACHE_BYTES:
+                    self._decoded.popitem(last=False)
+            self._decoded.move_to_end(index)
+            return self._decoded[index]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: names and sizes, not the photographs."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_decoded", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._forget()
 
     @property
     def digest(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -61,20 +62,46 @@ def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -
     workers = cores()
     count = max(-(-batch // max(size, FEW_ROWS)), min(workers, batch // FEW_ROWS), 1)
     bounds = [batch * block // count for block in range(count + 1)]
-    if count == 1 or workers == 1:
+    if count == 1 or workers == 1 or getattr(_in_block, "value", False):
         return [function(first, last) for first, last in itertools.pairwise(bounds)]
+    with _one_thread_for_products():
+        return _results([_submit_alone(function, first, last) for first, last in itertools.pairwise(bounds)])
 
-    def alone(first: int, last: int) -> Answer:
+
+def side_by_side(function: Callable[[int], Answer], count: int) -> Iterator[Answer]:
+    """What ``function`` says of the numbers below ``count``, in their order; each core is at work on one of them.
+
+    Few answers wait to be asked for at any time.
+    """
+    if min(cores(), count) == 1 or getattr(_in_block, "value", False):
+        yield from map(function, range(count))
+        return
+    pending: deque[Future[Answer]] = deque()
+    with _one_thread_for_products():
+        try:
+            for number in range(count):
+                pending.append(_submit_alone(function, number))
+                if len(pending) > cores():
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for task in pending:
+                task.cancel()
+            wait(pending)
+
+
+def _submit_alone(function: Callable[..., Answer], *arguments: int) -> Future[Answer]:
+    """Have a thread of the pool call ``function``, which then keeps to that thread."""
+
+    def alone() -> Answer:
         _in_block.value = True
         try:
-            return function(first, last)
+            return function(*arguments)
         finally:
             _in_block.value = False
 
-    with _one_thread_for_products():
-        return _results(
-            [_pool().submit(copy_context().run, alone, first, last) for first, last in itertools.pairwise(bounds)]
-        )
+    return _pool().submit(copy_context().run, alone)
 
 
 def _results(tasks: list[Future[Answer]]) -> list[Answer]:

@@ -1,0 +1,180 @@
+"""Many processes, many machines: learning on Dask. Signals are read where they are coded; only sums travel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+from .algorithm import Solver
+from .arrays import from_numpy, on_host, to_numpy
+from .checks import InputError, reject, whole_number
+from .devices import place
+from .dictionary import Dictionary, Source
+from .dictionary.learning import Statistics, gather
+
+# Statistics that are added up by one task: a tree of sums is this wide.
+FAN = 8
+# Topic under which workers tell that a batch is done.
+TOPIC = "sparsect-batch"
+# A source is sent to the workers, by way of the scheduler, once in a round: what it holds must be small.
+SOURCE_BYTES = 2**23
+
+
+class Cluster:
+    """A Dask cluster to learn on: one that runs already, or processes on this machine.
+
+    Use it as a context manager; what it started ends with the block.
+
+    Parameters
+    ----------
+    scheduler : address such as ``tcp://10.0.0.1:8786``, a file that a scheduler wrote (``--scheduler-file``), a
+        ``distributed.Client``, or None for processes on this machine that listen on 127.0.0.1 alone
+    workers : processes to start where there is no scheduler; default one for each core
+    tls : names of the files with the certificate authority, the certificate and its key, for ``tls://`` addresses
+    device : where workers code, see :func:`sparsect.devices.place`; default on their CPU
+    """
+
+    def __init__(
+        self,
+        scheduler: Any = None,
+        *,
+        workers: int | None = None,
+        tls: Sequence[str] | None = None,
+        device: str | None = None,
+    ) -> None:
+        self._scheduler, self._tls, self._device = scheduler, tls, device
+        self._workers = os.cpu_count() if workers is None else whole_number("workers", workers, 1)
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Cluster:
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise InputError("scheduler: Dask is not installed; pip install 'sparsect[cluster]'") from None
+        if isinstance(self._scheduler, Client):
+            self.client = self._scheduler
+        elif self._scheduler is None:
+            local = LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                silence_logs="CRITICAL",
+            )
+            self.client = self._open.enter_context(Client(self._open.enter_context(local)))
+        else:
+            self.client = self._open.enter_context(self._connected(str(self._scheduler)))
+        return self
+
+    def _connected(self, scheduler: str) -> Any:
+        from distributed import Client, Security
+
+        security = None
+        if self._tls is not None:
+            for name in self._tls:
+                if not os.path.isfile(name):
+                    raise InputError(f"tls: {name}: no such file")
+            names = dict(zip(("tls_ca_file", "tls_client_cert", "tls_client_key"), self._tls, strict=True))
+            security = Security(require_encryption=True, **names)
+        where = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
+        try:
+            return Client(**where, security=security, timeout=20)
+        except (OSError, ValueError) as error:
+            accepted = "the address of a Dask scheduler that runs, such as tcp://10.0.0.1:8786"
+            raise reject("scheduler", f"{scheduler!r} ({error})", accepted) from None
+
+    def __exit__(self, *problem: object) -> None:
+        # A scheduler that is gone cannot be left in order.
+        with contextlib.suppress(OSError, TimeoutError):
+            self._open.close()
+
+    @property
+    def dashboard(self) -> str:
+        """Where Dask shows what its workers do."""
+        return str(self.client.dashboard_link)
+
+    def gather(
+        self,
+        dictionary: Dictionary,
+        source: Source,
+        coder: Solver,
+        limit: int,
+        code_iter: int,
+        seen: Callable[[int], None],
+    ) -> Statistics:
+        """Statistics of all batches: each is coded by a worker that is free, and they are summed in a tree.
+
+        The numbers of the batches make the tree, so that the sum is the same whatever the order they come in.
+        """
+        from dask.delayed import delayed
+
+        run, atoms, shared = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi)), self._shared(source)
+        code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
+        told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
+        parts = [code(atoms, shared(index), index, told) for index in range(source.batches)]
+        while len(parts) > 1:
+            parts = [add(parts[start : start + FAN]) for start in range(0, len(parts), FAN)]
+        total: Statistics = self._computed(parts[0], run, seen)
+        like = dictionary.Phi
+        return total if on_host(like) else total.moved(lambda array: from_numpy(array, like))
+
+    def _shared(self, source: Source) -> Callable[[int], Any]:
+        """A function from the number of a batch to what a task needs to get hold of it."""
+        from dask.delayed import delayed
+
+        if hasattr(source, "delayed"):
+            return source.delayed  # type: ignore[no-any-return]
+        if len(pickle.dumps(source)) > SOURCE_BYTES:
+            accepted = "photographs in files that workers can read, or a Dask array"
+            raise reject("source", "signals or images in the memory of this process", accepted)
+        everywhere = delayed(source)
+        return lambda index: (everywhere, index)
+
+    def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
+        """The value of a delayed computation whose tasks tell of the batches they have done."""
+        from distributed import CancelledError, KilledWorker
+
+        done: set[int] = set()
+
+        def hear(event: Any) -> None:
+            message = event[1]
+            if message["run"] == run and message["batch"] not in done:
+                done.add(message["batch"])
+                seen(len(done))
+
+        future = None
+        try:
+            self.client.subscribe_topic(TOPIC, hear)
+            future = self.client.compute(value)
+            return future.result()
+        except KilledWorker as error:
+            reason = f"workers died again and again while they had the same task ({error.task})"
+            raise InputError(f"scheduler: {reason}; too little memory for a batch?") from None
+        except (CancelledError, TimeoutError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise InputError(f"scheduler: the connection was lost ({reason}); the last whole round is kept") from None
+        finally:
+            with contextlib.suppress(Exception):
+                if future is not None:
+                    future.cancel()
+                self.client.unsubscribe_topic(TOPIC)
+
+
+def _coded(dictionary: Dictionary, batch: Any, index: int, told: dict[str, Any]) -> Statistics:
+    """What a worker does for a batch: read it, code it, keep the sums."""
+    from distributed import get_worker
+
+    signals = batch[0].batch(batch[1]) if isinstance(batch, tuple) else batch
+    signals = place(signals, told["device"])
+    operator = dictionary.placed_like(signals).operator
+    total = gather(operator, signals, told["coder"], told["limit"], told["code_iter"])
+    get_worker().log_event(TOPIC, {"run": told["run"], "batch": index})
+    return total.moved(to_numpy)
+
+
+def _summed(parts: Sequence[Statistics]) -> Statistics:
+    return sum(parts[1:], start=parts[0])
