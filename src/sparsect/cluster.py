@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -49,6 +50,17 @@ class Cluster:
         self._scheduler, self._tls, self._device = scheduler, tls, device
         self._workers = os.cpu_count() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()
+
+    @classmethod
+    def at_hand(cls, device: str | None = None) -> Cluster:
+        """The cluster of the ``distributed.Client`` that this process has, or one of processes on this machine."""
+        client = None
+        if "distributed" in sys.modules:
+            from distributed import get_client
+
+            with contextlib.suppress(ValueError):
+                client = get_client()
+        return cls(client, device=device)
 
     def __enter__(self) -> Cluster:
         try:
@@ -154,14 +166,34 @@ class Cluster:
         except KilledWorker as error:
             reason = f"workers died again and again while they had the same task ({error.task})"
             raise InputError(f"scheduler: {reason}; too little memory for a batch?") from None
-        except (CancelledError, TimeoutError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise InputError(f"scheduler: the connection was lost ({reason}); the last whole round is kept") from None
+        except (CancelledError, TimeoutError, OSError):
+            where = self.client.scheduler.address if self.client.scheduler else "it"
+            raise InputError(f"scheduler: the connection to {where} was lost; the last whole round is kept") from None
         finally:
             with contextlib.suppress(Exception):
                 if future is not None:
                     future.cancel()
                 self.client.unsubscribe_topic(TOPIC)
+
+
+def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:
+    """A Dask array of the sparse codes of X, chunk by chunk, by an estimator that is sent to every worker once."""
+    import dask.array as da
+    from dask.delayed import delayed
+    from scipy.sparse import csr_array
+
+    X = X.rechunk({1: -1})
+    shared, code = delayed(coder), delayed(_transformed)
+    meta = csr_array((0, 0), dtype=X.dtype)
+    chunks = [
+        da.from_delayed(code(shared, chunk), (rows, n_atoms), meta=meta)
+        for chunk, rows in zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
+    ]
+    return da.concatenate(chunks)
+
+
+def _transformed(coder: Any, X: Any) -> Any:
+    return coder.transform(X)
 
 
 def _coded(dictionary: Dictionary, batch: Any, index: int, told: dict[str, Any]) -> Statistics:

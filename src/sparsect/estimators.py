@@ -24,8 +24,9 @@ from .arrays import (
     to_numpy,
 )
 from .checks import choice, reject, whole_number
+from .cluster import Cluster, coded_chunks
 from .devices import batch_rows, place, rows_at_a_time
-from .dictionary import ArraySource, Dictionary, as_dictionary, learn
+from .dictionary import ArraySource, DaskSource, Dictionary, as_dictionary, learn
 from .problems import Problem
 from .solve import solve
 from .solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
@@ -54,9 +55,11 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         codes : CSR (n_samples, n_atoms), at most ``sparsity`` nonzeros a row: a SciPy array, or for X on a GPU a torch
-            tensor or a CuPy matrix there
+            tensor or a CuPy matrix there; for a Dask array X another one, its chunks SciPy arrays
         """
         check_is_fitted(self)
+        if _is_dask(X):
+            return coded_chunks(self, X, self.n_components_)
         X = self._checked(X, reset=False)
         n_atoms, n_features = self.components_.shape
         default = max(1, n_features // 10)
@@ -237,23 +240,35 @@ class DictionaryLearner(_Coder):
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn atoms that code the rows of X sparsely."""
-        X = self._checked(X)
-        n_atoms = X.shape[1] if self.n_atoms is None else self.n_atoms
-        first = place(X[:1, :], self.device)
-        batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
-        dictionary = learn(
-            ArraySource(X, batch, self.device),
-            n_atoms,
-            coder=self.coder,
-            sparsity=self.code_sparsity,
-            code_iter=self.code_iter,
-            rounds=self.rounds,
-            rng=0 if self.random_state is None else self.random_state,
-        )
-        self._keep(dictionary.placed_like(X))
+        """Learn atoms that code the rows of X sparsely.
+
+        A Dask array is learned from on the cluster of the ``distributed.Client`` at hand, or on processes started here.
+        """
+        if not _is_dask(X):
+            X = self._checked(X)
+        settings: dict[str, Any] = {
+            "n_atoms": X.shape[1] if self.n_atoms is None else self.n_atoms,
+            "coder": self.coder,
+            "sparsity": self.code_sparsity,
+            "code_iter": self.code_iter,
+            "rounds": self.rounds,
+            "rng": 0 if self.random_state is None else self.random_state,
+        }
+        if _is_dask(X):
+            source = DaskSource(X)
+            self.n_features_in_ = int(X.shape[1])
+            with Cluster.at_hand(self.device) as cluster:
+                self._keep(learn(source, cluster=cluster, **settings))
+        else:
+            first = place(X[:1, :], self.device)
+            batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
+            self._keep(learn(ArraySource(X, batch, self.device), **settings).placed_like(X))
         self.n_iter_ = self.rounds
         return self
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.")
 
 
 def _cosines(features: int) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,8 @@ Examples:
   sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
   sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
   sparsect learn photos/ --patches 10000000 --device cuda
+  sparsect learn photos/ --scheduler                          # processes on this machine
+  sparsect learn photos/ --scheduler tcp://10.0.0.1:8786      # a Dask cluster
 """
 DENOISE_EXAMPLES = """\b
 Examples:
@@ -174,6 +178,15 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 @click.option("--batch-size", type=int, help="Patches drawn at a time.  [default: 10,000; 200,000 on a GPU]")
 @click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
 @click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
+@click.option(
+    "--scheduler",
+    metavar="[ADDRESS]",
+    is_flag=False,
+    flag_value="",
+    help="Learn on a Dask cluster: its address, or none for processes on this machine.",
+)
+@click.option("--workers", type=int, help="With --scheduler alone: processes to start.  [default: one for each core]")
+@click.option("--tls", nargs=3, metavar="CA CERT KEY", help="Files for the encryption of tls:// addresses.")
 @on_a_device
 @image_option["quiet"]
 def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None:
@@ -186,9 +199,15 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("--mu, --lam: got one of them, accepted are both or none")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
+    if options["scheduler"] is None and (options["workers"] is not None or options["tls"] is not None):
+        raise InputError(
+            "--workers, --tls: got them without --scheduler, accepted is 'sparsect learn FOLDER --scheduler'"
+        )
+    # Workers of a cluster have devices of their own.
+    device = options["device"] if options["scheduler"] is None else "cpu"
     # Refused before the photographs are looked at.
-    on_cpu = on_host(place(np.zeros(1, dtype=np.float32), options["device"]))
-    photographs = images.Folder(folder, smallest=patch, device=options["device"])
+    on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
+    photographs = images.Folder(folder, smallest=patch, device=device)
     for reason in photographs.left_out:
         click.echo(f"sparsect: left out {reason}", err=True)
     batch = options["batch_size"]
@@ -197,21 +216,30 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     source = PatchSource(photographs, patch, options["patches"], rng=options["seed"], batch_size=batch)
     validation = None
     if options["validation"] is not None:
-        held_out = images.Folder(options["validation"], smallest=patch, device=options["device"])
+        held_out = images.Folder(options["validation"], smallest=patch, device=device)
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
+    begun: list[tuple[float, int]] = []
 
     def show(step: Progress) -> None:
-        rounds = step.dictionary.rounds
+        rounds, done = step.dictionary.rounds, (step.round - 1) * source.batches + step.batch
+        begun.append((time.monotonic(), done))
+        seconds, batches = begun[-1][0] - begun[0][0], done - begun[0][1]
+        rate = f", {batches * batch / seconds:,.0f} patches/s" if seconds and batches else ""
         error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
-        bar.update(
-            task,
-            completed=(step.round - 1) * source.batches + step.batch,
-            description=f"round {step.round} of {step.rounds}{error}",
-        )
+        bar.update(task, completed=done, description=f"round {step.round} of {step.rounds}{error}{rate}")
 
-    with bar:
+    with contextlib.ExitStack() as open_while_learning:
+        cluster = None
+        if options["scheduler"] is not None:
+            from ..cluster import Cluster
+
+            settings = {name: options[name] for name in ("workers", "tls", "device")}
+            cluster = open_while_learning.enter_context(Cluster(options["scheduler"] or None, **settings))
+            if not options["quiet"]:
+                click.echo(f"Dask's dashboard: {cluster.dashboard}", err=True)
+        open_while_learning.enter_context(bar)
         dictionary = learn_dictionary(
             source,
             atoms,
@@ -222,6 +250,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
             checkpoint=out,
             progress=show,
             about=options["about"],
+            cluster=cluster,
         )
     if options["plot"] is not None:
         plots.atoms(to_numpy(dictionary.Phi), options["plot"])

@@ -1,0 +1,210 @@
+"""Learning and coding on Dask: the dictionary is that of one machine, whatever happens to workers, files and disks."""
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import sparsect
+from sparsect import InputError, images
+from sparsect.cluster import Cluster
+from sparsect.dictionary import ArraySource, DaskSource, PatchSource, learn
+
+# Whoever is killed leaves sockets and tasks behind.
+pytestmark = pytest.mark.filterwarnings("ignore")
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    for name in ("chelsea", "coffee", "camera"):
+        images.write_image(folder / f"{name}.png", images.resize(images.sample(name), 200))
+    return folder
+
+
+def patches(photos):
+    return PatchSource(images.Folder(photos, 8), 8, 3000, rng=1, batch_size=250)
+
+
+@pytest.fixture(scope="module")
+def expected(photos):
+    return learn(patches(photos), 70, rounds=ROUNDS)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(workers=2) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def processes(*commands):
+    """Commands that run until the block ends."""
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def scheduler(file, port=0):
+    options = ("--host", "127.0.0.1", "--port", str(port), "--scheduler-file", str(file), "--no-dashboard")
+    return [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
+
+
+def worker(file):
+    options = ("--nthreads", "1", "--no-dashboard", "--death-timeout", "60", "--no-nanny")
+    return [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), *options]
+
+
+def test_one_two_and_four_workers_give_the_dictionary_of_one_machine(photos, expected, cluster):
+    with Cluster(workers=1) as one, Cluster(workers=4) as four:
+        for running in (one, cluster, four):
+            steps = []
+            found = learn(
+                patches(photos), 70, rounds=ROUNDS, cluster=running, progress=lambda step, seen=steps: seen.append(step)
+            )
+            np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
+            assert found.rounds[-1]["error"] == pytest.approx(expected.rounds[-1]["error"], rel=1e-6)
+            assert {step.batch for step in steps if step.round == 1} >= set(range(2, 12))
+        assert cluster.dashboard.startswith("http://127.0.0.1:")
+
+
+def test_validation_and_other_coders(photos, cluster):
+    settings = {
+        "rounds": 1,
+        "coder": sparsect.OrthogonalMatchingPursuit(),
+        "sparsity": 3,
+        "validation": patches(photos),
+    }
+    here, there = learn(patches(photos), 70, **settings), learn(patches(photos), 70, **settings, cluster=cluster)
+    np.testing.assert_allclose(there.Phi, here.Phi, atol=1e-6)
+    assert there.rounds[0]["validation_error"] == pytest.approx(here.rounds[0]["validation_error"])
+
+
+def test_a_worker_killed_in_the_middle_of_a_round(photos, expected):
+    killed = []
+    with Cluster(workers=2) as running:
+
+        def kill(step):
+            if step.round == 2 and step.batch == 4 and not killed:
+                killed.append(min(running.client.run(os.getpid).values()))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = learn(patches(photos), 70, rounds=ROUNDS, cluster=running, progress=_in_a_thread(kill))
+        assert killed
+    np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
+
+
+def _in_a_thread(function):
+    """Dask must not be waited for where its own messages arrive."""
+    from threading import Thread
+
+    return lambda step: Thread(target=function, args=(step,)).start()
+
+
+def test_a_scheduler_restarted_between_rounds(photos, expected, tmp_path):
+    file, checkpoint = tmp_path / "scheduler.json", tmp_path / "mine.npz"
+    with processes(scheduler(file), worker(file)) as (first, _), Cluster(wait_for(file)) as running:
+
+        def stop(step):
+            if step.round == 2 and step.batch == 1:
+                os.kill(first.pid, signal.SIGKILL)
+
+        with pytest.raises(InputError, match=r"scheduler: the connection.* was lost; the last whole round is kept"):
+            learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint, progress=stop)
+    assert len(sparsect.load_dictionary(checkpoint).rounds) == 1
+    file.unlink()
+    with processes(scheduler(file), worker(file)), Cluster(wait_for(file)) as running:
+        found = learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint)
+    np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
+
+
+def wait_for(file):
+    for _ in range(300):
+        if file.exists():
+            return str(file)
+        time.sleep(0.1)
+    raise TimeoutError(file)
+
+
+def test_a_partition_that_cannot_be_read(photos, cluster, tmp_path):
+    for photograph in photos.iterdir():
+        (tmp_path / photograph.name).write_bytes(photograph.read_bytes())
+    checkpoint = tmp_path / "mine.npz"
+    learn(patches(tmp_path), 70, rounds=1, checkpoint=checkpoint)
+    source, before = patches(tmp_path), (tmp_path / "coffee.png").read_bytes()
+    (tmp_path / "coffee.png").write_bytes(before[: len(before) // 2])
+
+    with pytest.raises(InputError, match=r"coffee.png: a damaged image"):
+        cluster.gather(sparsect.load_dictionary(checkpoint), source, sparsect.ADMM(), 70, 5, lambda done: None)
+    (tmp_path / "coffee.png").write_bytes(before)
+    resumed = learn(patches(tmp_path), 70, rounds=2, checkpoint=checkpoint, cluster=cluster)
+    np.testing.assert_allclose(resumed.Phi, learn(patches(tmp_path), 70, rounds=2).Phi, atol=1e-6)
+
+
+def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
+    """Files beyond a size cannot be written, as on a disk that is full."""
+    options = ("--atoms", "70", "--patch", "8", "--patches", "3000", "--batch-size", "250", "--seed", "1", "--quiet")
+    command = [sys.executable, "-m", "sparsect", "learn", str(photos), *options, "--scheduler", "--workers", "2"]
+
+    def run(rounds, **more):
+        return subprocess.run([*command, "--rounds", str(rounds)], cwd=tmp_path, capture_output=True, text=True, **more)
+
+    assert run(1).returncode == 0
+    kept = (tmp_path / "dictionary.npz").read_bytes()
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
+    full = run(2, preexec_fn=limit)
+    assert full.returncode == 2
+    assert "dictionary.npz: cannot be written" in full.stderr
+    assert (tmp_path / "dictionary.npz").read_bytes() == kept
+    assert list(tmp_path.iterdir()) == [tmp_path / "dictionary.npz"]
+    assert run(2).returncode == 0
+    unbroken = learn(patches(photos), 70, rounds=2, rng=1)
+    np.testing.assert_allclose(sparsect.load_dictionary(tmp_path / "dictionary.npz").Phi, unbroken.Phi, atol=1e-6)
+
+
+def test_dask_arrays(rng):
+    X = rng.standard_normal((600, 16)).astype(np.float32)
+    chunked = da.from_array(X, chunks=(150, 8))
+    expected = learn(ArraySource(X, 150), 20, rounds=2)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as local, Client(local):
+        learner = sparsect.DictionaryLearner(n_atoms=20, rounds=2, sparsity=3).fit(chunked)
+        codes = learner.transform(chunked)
+        assert codes.chunks == ((150,) * 4, (20,))
+        ours = codes.compute()
+    np.testing.assert_allclose(learner.dictionary_.Phi, expected.Phi, atol=1e-6)
+    assert ours.format == "csr"
+    np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-6)
+    assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(150, 8))).provenance
+
+
+def test_bad_input(cluster, rng, tmp_path):
+    with pytest.raises(InputError, match="2 dimensions"):
+        DaskSource(da.ones(5))
+    X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))
+    with pytest.raises(InputError, match="compute_chunk_sizes"):
+        DaskSource(X[X[:, 0] > 0])
+    big = ArraySource(np.ones((60_000, 40)))
+    with pytest.raises(InputError, match="or a Dask array"):
+        learn(big, 5, rounds=1, cluster=cluster)
+    with pytest.raises(InputError, match="scheduler: got 'tcp:"), Cluster("tcp://127.0.0.1:1"):
+        pass
+    with pytest.raises(InputError, match="scheduler: got 'nonsense"), Cluster("nonsense://x"):
+        pass
+    with pytest.raises(InputError, match="no such file"), Cluster("tls://127.0.0.1:1", tls=("a", "b", "c")):
+        pass
+    with pytest.raises(InputError, match="workers"):
+        Cluster(workers=0)
