@@ -123,7 +123,7 @@ def test_a_scheduler_restarted_between_rounds(photos, expected, tmp_path):
             if step.round == 2 and step.batch == 1:
                 os.kill(first.pid, signal.SIGKILL)
 
-        with pytest.raises(InputError, match=r"scheduler: the connection.* was lost; the last whole round is kept"):
+        with pytest.raises(InputError, match=r"scheduler: the connection.* was lost; what was whole is kept"):
             learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint, progress=stop)
     assert len(sparsect.load_dictionary(checkpoint).rounds) == 1
     file.unlink()

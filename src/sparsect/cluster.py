@@ -6,7 +6,7 @@ import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -134,6 +134,29 @@ class Cluster:
         like = dictionary.Phi
         return total if on_host(like) else total.moved(lambda array: from_numpy(array, like))
 
+    def each(
+        self,
+        function: Callable[..., Any],
+        dictionary: Dictionary,
+        items: Sequence[Any],
+        told: Sequence[Any],
+        seen: Callable[[Any, Any], None],
+    ) -> None:
+        """``function(dictionary, item, *told)`` for every item, by the workers; ``seen`` is given item and answer."""
+        from dask.delayed import delayed
+        from distributed import as_completed
+
+        atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(function, pure=False)
+        futures = self.client.compute([work(atoms, item, *told) for item in items])
+        waiting = dict(zip(futures, items, strict=True))
+        with self._explained():
+            try:
+                for future in as_completed(futures):
+                    seen(waiting.pop(future), future.result())
+            finally:
+                with contextlib.suppress(Exception):
+                    self.client.cancel(list(waiting))
+
     def _shared(self, source: Source) -> Callable[[int], Any]:
         """A function from the number of a batch to what a task needs to get hold of it."""
         from dask.delayed import delayed
@@ -148,8 +171,6 @@ class Cluster:
 
     def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
         """The value of a delayed computation whose tasks tell of the batches they have done."""
-        from distributed import CancelledError, KilledWorker
-
         done: set[int] = set()
 
         def hear(event: Any) -> None:
@@ -158,22 +179,29 @@ class Cluster:
                 done.add(message["batch"])
                 seen(len(done))
 
-        future = None
-        try:
+        with self._explained():
             self.client.subscribe_topic(TOPIC, hear)
             future = self.client.compute(value)
-            return future.result()
+            try:
+                return future.result()
+            finally:
+                with contextlib.suppress(Exception):
+                    future.cancel()
+                    self.client.unsubscribe_topic(TOPIC)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what happens to a cluster into an error that says what is kept."""
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            yield
         except KilledWorker as error:
             reason = f"workers died again and again while they had the same task ({error.task})"
             raise InputError(f"scheduler: {reason}; too little memory for a batch?") from None
         except (CancelledError, TimeoutError, OSError):
             where = self.client.scheduler.address if self.client.scheduler else "it"
-            raise InputError(f"scheduler: the connection to {where} was lost; the last whole round is kept") from None
-        finally:
-            with contextlib.suppress(Exception):
-                if future is not None:
-                    future.cancel()
-                self.client.unsubscribe_topic(TOPIC)
+            raise InputError(f"scheduler: the connection to {where} was lost; what was whole is kept") from None
 
 
 def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:

@@ -12,27 +12,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .algorithm import Solver, device_for
 from .arrays import (
     Array,
-    compressed,
-    compressed_on_host,
     contiguous,
     floating,
     from_numpy,
     is_complex,
-    joined_rows,
-    namespace,
     on_host,
     to_numpy,
 )
 from .checks import choice, reject, whole_number
 from .cluster import Cluster, coded_chunks
-from .devices import batch_rows, place, rows_at_a_time
+from .coding import codes_of
+from .devices import batch_rows, place
 from .dictionary import ArraySource, DaskSource, Dictionary, as_dictionary, learn
-from .problems import Problem
-from .solve import solve
 from .solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
-
-# Signals coded at once; their dense codes are never all in memory.
-BLOCK = 2000
 
 
 class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,17 +58,9 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
         known = METHODS.get(self.method) if isinstance(self.method, str) else self.method
         device = self.device if known is None else device_for(known, self.device)
-        first = place(X[:1, :], device)
-        solver, dictionary = self._solver(first), self.dictionary_.placed_like(first)
-        at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
-        codes = []
-        for start in range(0, X.shape[0], block):
-            rows = place(X[start : start + block, :], device)
-            problem = Problem(dictionary.operator, rows, min(sparsity, n_atoms))
-            result = solve(problem, solver, max_iter=self.transform_max_iter, record=(), refit=self.refit)
-            x = namespace(rows).astype(result.x, rows.dtype, copy=False)
-            codes.append(compressed_on_host(x) if at_hand else compressed(x))
-        return joined_rows(codes)
+        solver = self._solver(place(X[:1, :], device))
+        limits = (min(sparsity, n_atoms), self.transform_max_iter, self.refit)
+        return codes_of(X, self.dictionary_, solver, *limits, device)
 
     def inverse_transform(self, codes: Any) -> Array:
         """The signals that codes stand for, (n_samples, n_features)."""

@@ -57,6 +57,18 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress:
         save(stream, allow_pickle=False, **arrays)
 
 
+def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """A SciPy CSR array as the named arrays that ``scipy.sparse.load_npz`` knows."""
+    return {
+        "format": np.array(b"csr"),
+        "_is_array": np.array(True),
+        "shape": np.array(matrix.shape),
+        "data": matrix.data,
+        "indices": matrix.indices,
+        "indptr": matrix.indptr,
+    }
+
+
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
     """All arrays of an ``.npz`` file, by name."""
     with _clear_errors(path):

@@ -9,6 +9,7 @@ import click
 
 from .. import __version__
 from ..checks import InputError
+from .coding import code
 from .experiment import experiment
 from .images import denoise, inpaint, learn, reconstruct
 from .recovery import recover, tune
@@ -20,7 +21,7 @@ def cli() -> None:
     """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
 
-for command in (reconstruct, learn, denoise, inpaint, recover, tune, experiment):
+for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, experiment):
     cli.add_command(command)
 
 
@@ -28,21 +29,21 @@ def main() -> None:
     """Entry point: every error of the user's is one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
     try:
-        code = cli.main(standalone_mode=False)
+        status = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
+        status = error.exit_code
     except InputError as error:
         click.echo(f"sparsect: {error}", err=True)
-        code = 2
+        status = 2
     except (click.Abort, KeyboardInterrupt):
-        resumable = "recover with --checkpoint, tune, learn and experiment go on when called the same way again"
+        resumable = "recover with --checkpoint, tune, learn, code and experiment go on when called the same way again"
         click.echo(f"sparsect: stopped ({resumable})", err=True)
-        code = 130
+        status = 130
     except MemoryError:
         click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
-        code = 2
+        status = 2
     except OSError as error:
         click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        code = 1
-    sys.exit(code or 0)
+        status = 1
+    sys.exit(status or 0)

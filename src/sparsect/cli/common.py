@@ -1,11 +1,13 @@
-"""What commands share: a method by name with its settings, a device, outputs checked beforehand, a progress bar."""
+"""What commands share: a method by name with its settings, a device or a cluster, outputs checked, a bar."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .. import files, plots
 from ..algorithm import Solver
-from ..checks import choice, reject
+from ..checks import InputError, choice, reject
+from ..cluster import Cluster
 from ..devices import PRECISIONS, gpu_options
 from ..projections import Relaxed
 from ..solvers import METHODS
@@ -61,6 +64,43 @@ def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--memory", type=float, help="GiB of the GPU's memory to use.  [default: most of what is free]"),
         click.option("--precision", help=f"Of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
         click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if any."),
+    ):
+        run = option(run)
+    return run
+
+
+def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command --scheduler, --workers and --tls; what it gets is a function that opens the cluster, or None."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, scheduler: str | None, workers: int | None, tls: Any, **options: Any) -> None:
+        if scheduler is None and (workers is not None or tls is not None):
+            raise InputError("--workers, --tls: got them without --scheduler, accepted are they with it")
+
+        @contextlib.contextmanager
+        def cluster() -> Iterator[Cluster | None]:
+            if scheduler is None:
+                yield None
+                return
+            # What becomes of workers is for errors to say, not for Dask's log.
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            with Cluster(scheduler or None, workers=workers, tls=tls, device=options["device"]) as running:
+                if not options["quiet"]:
+                    click.echo(f"Dask's dashboard: {running.dashboard}", err=True)
+                yield running
+
+        command(*arguments, cluster=cluster, on_cluster=scheduler is not None, **options)
+
+    for option in (
+        click.option("--tls", nargs=3, metavar="CA CERT KEY", help="Files for the encryption of tls:// addresses."),
+        click.option("--workers", type=int, help="With --scheduler alone: processes.  [default: one for each core]"),
+        click.option(
+            "--scheduler",
+            metavar="[ADDRESS]",
+            is_flag=False,
+            flag_value="",
+            help="Work on a Dask cluster: its address, or none for processes on this machine.",
+        ),
     ):
         run = option(run)
     return run

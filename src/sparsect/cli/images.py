@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
 from ..solvers import ADMM, METHODS
-from .common import bar_on_terminal, check_outputs, on_a_device
+from .common import bar_on_terminal, check_outputs, on_a_cluster, on_a_device
 
 Array = np.ndarray[Any, Any]
 
@@ -178,18 +177,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 @click.option("--batch-size", type=int, help="Patches drawn at a time.  [default: 10,000; 200,000 on a GPU]")
 @click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
 @click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
-@click.option(
-    "--scheduler",
-    metavar="[ADDRESS]",
-    is_flag=False,
-    flag_value="",
-    help="Learn on a Dask cluster: its address, or none for processes on this machine.",
-)
-@click.option("--workers", type=int, help="With --scheduler alone: processes to start.  [default: one for each core]")
-@click.option("--tls", nargs=3, metavar="CA CERT KEY", help="Files for the encryption of tls:// addresses.")
+@on_a_cluster
 @on_a_device
 @image_option["quiet"]
-def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None:
+def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
     """Learn a dictionary from the photographs in FOLDER.
 
     The dictionary is written after every round; stop with Ctrl-C and give the same command again to go on, or with
@@ -199,12 +190,8 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("--mu, --lam: got one of them, accepted are both or none")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
-    if options["scheduler"] is None and (options["workers"] is not None or options["tls"] is not None):
-        raise InputError(
-            "--workers, --tls: got them without --scheduler, accepted is 'sparsect learn FOLDER --scheduler'"
-        )
     # Workers of a cluster have devices of their own.
-    device = options["device"] if options["scheduler"] is None else "cpu"
+    device = "cpu" if on_cluster else options["device"]
     # Refused before the photographs are looked at.
     on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
     photographs = images.Folder(folder, smallest=patch, device=device)
@@ -230,16 +217,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
         error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
         bar.update(task, completed=done, description=f"round {step.round} of {step.rounds}{error}{rate}")
 
-    with contextlib.ExitStack() as open_while_learning:
-        cluster = None
-        if options["scheduler"] is not None:
-            from ..cluster import Cluster
-
-            settings = {name: options[name] for name in ("workers", "tls", "device")}
-            cluster = open_while_learning.enter_context(Cluster(options["scheduler"] or None, **settings))
-            if not options["quiet"]:
-                click.echo(f"Dask's dashboard: {cluster.dashboard}", err=True)
-        open_while_learning.enter_context(bar)
+    with cluster() as running, bar:
         dictionary = learn_dictionary(
             source,
             atoms,
@@ -250,7 +228,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, **options: Any) -> None
             checkpoint=out,
             progress=show,
             about=options["about"],
-            cluster=cluster,
+            cluster=running,
         )
     if options["plot"] is not None:
         plots.atoms(to_numpy(dictionary.Phi), options["plot"])

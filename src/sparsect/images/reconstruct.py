@@ -61,22 +61,9 @@ class Codes:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to an ``.npz`` file that :func:`load_codes` reads back; ``scipy.sparse.load_npz`` reads the matrix."""
-        matrix = self.matrix
-        files.write_npz(
-            path,
-            {
-                "format": np.array(b"csr"),
-                "_is_array": np.array(True),
-                "shape": np.array(matrix.shape),
-                "data": matrix.data,
-                "indices": matrix.indices,
-                "indptr": matrix.indptr,
-                "means": self.means,
-                "image_shape": np.array(self.shape),
-                "patch": np.array(self.patch),
-                "stride": np.array(self.stride),
-            },
-        )
+        about = {"image_shape": self.shape, "patch": self.patch, "stride": self.stride}
+        arrays = files.csr_arrays(self.matrix) | {"means": self.means}
+        files.write_npz(path, arrays | {name: np.array(value) for name, value in about.items()})
 
 
 def load_codes(path: str | os.PathLike[str]) -> Codes:

@@ -1,0 +1,71 @@
+"""sparsect code: sparse codes of large sets of photographs or signals, partition by partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..checks import InputError, choice, reject
+from ..coding import ROWS, Settings
+from ..coding import code as code_everything
+from ..dictionary import load_dictionary
+from ..images.settings import METHOD, tuned_for_images
+from ..solvers import METHODS
+from .common import bar_on_terminal, on_a_cluster, on_a_device
+
+EXAMPLES = """\b
+Examples:
+  sparsect code photos/ --sparsity 100 --out codes/                  # a file of codes for each photograph
+  sparsect code patches.zarr --out codes/ --scheduler                # processes on this machine
+  sparsect code arrays/ --out codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="INPUT")
+@click.option("--out", metavar="FOLDER", default="codes", show_default=True, help="Where codes are written.")
+@click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Atoms allowed for each signal.")
+@click.option("--method", "-m", default=METHOD, show_default=True, help="One of: " + ", ".join(METHODS) + ".")
+@click.option("--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]")
+@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
+@click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
+@click.option("--max-iter", type=int, default=250, show_default=True, help="Iterations for each signal.")
+@click.option("--rows", type=int, default=ROWS, show_default=True, help="Rows of an array that make a partition.")
+@on_a_cluster
+@on_a_device
+@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no summary.")
+def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
+    """Code what INPUT holds with few atoms: photographs in a folder, .npy files, or a Zarr array, one signal a row.
+
+    The codes of every photograph, or of every partition of rows, are written to a file of their own; stop with Ctrl-C
+    and give the same command again to go on. codes.json in the folder tells what they were made with.
+    """
+    dictionary = load_dictionary(options["dictionary"])
+    if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
+        raise reject("--sparsity", options["sparsity"], f"0 to {dictionary.Phi.shape[1]}")
+    settings = Settings(
+        solver=tuned_for_images(choice("--method", options["method"], METHODS)),
+        **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},
+    )
+    bar = bar_on_terminal(options["quiet"])
+    task = bar.add_task("coding", total=None)
+    with cluster() as running, bar:
+        manifest = code_everything(
+            source,
+            out,
+            dictionary,
+            settings,
+            rows=options["rows"],
+            cluster=running,
+            progress=lambda done, everything: bar.update(task, completed=done, total=everything),
+        )
+    parts = manifest["parts"].values()
+    if not options["quiet"]:
+        rows, nonzeros = (sum(part[name] for part in parts) for name in ("rows", "nonzeros"))
+        each = f", {nonzeros / rows:.1f} atoms each" if rows else ""
+        click.echo(f"{rows} signals in {len(manifest['parts'])} partitions{each}")
+        click.echo(f"written: {out}")
+    if manifest["failed"]:
+        first, reason = next(iter(manifest["failed"].items()))
+        raise InputError(f"{len(manifest['failed'])} partitions could not be coded; {first}: {reason}")

@@ -1,0 +1,230 @@
+"""Coding what does not fit into memory: partitions of rows or photographs in, files of sparse codes out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import files
+from .algorithm import Solver
+from .arrays import Array, compressed, compressed_on_host, floating, joined_rows, namespace, on_host, to_numpy
+from .checks import InputError, reject, whole_number
+from .cluster import Cluster
+from .devices import place, rows_at_a_time
+from .dictionary import Dictionary
+from .problems import Problem
+from .solve import solve
+
+# Signals coded at once on a CPU; their dense codes are never all in memory.
+BLOCK = 2000
+# Rows of an array that make a partition.
+ROWS = 50_000
+MANIFEST = "codes.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of work: a photograph, or some rows of an array in a file."""
+
+    name: str
+    path: str
+    kind: str
+    first: int = 0
+    last: int = 0
+
+    def read(self) -> Array:
+        """The rows, (rows, m), in single precision; photographs are read elsewhere."""
+        try:
+            rows = np.asarray(_opened(self.path, self.kind)[self.first : self.last])
+        except (OSError, ValueError, EOFError, RuntimeError) as error:
+            raise InputError(f"{self.path}: rows {self.first} to {self.last} cannot be read ({error})") from None
+        return floating(self.path, rows.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How everything is coded, in plain values."""
+
+    solver: Solver
+    sparsity: int
+    max_iter: int = 1000
+    refit: bool = True
+    stride: int | None = None
+    device: str | None = None
+
+
+def codes_of(
+    X: Array, dictionary: Dictionary, solver: Solver, sparsity: int, max_iter: int, refit: bool, device: str | None
+) -> Any:
+    """Sparse codes of the rows of X, coded a block at a time on ``device``; where X is, CSR."""
+    first = place(X[:1, :], device)
+    dictionary = dictionary.placed_like(first)
+    at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
+    codes = []
+    for start in range(0, X.shape[0], block):
+        rows = place(X[start : start + block, :], device)
+        result = solve(Problem(dictionary.operator, rows, sparsity), solver, max_iter=max_iter, record=(), refit=refit)
+        x = namespace(rows).astype(result.x, rows.dtype, copy=False)
+        codes.append(compressed_on_host(x) if at_hand else compressed(x))
+    return joined_rows(codes)
+
+
+def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> list[Part]:
+    """What there is to code: the photographs or ``.npy`` files in a folder, one ``.npy`` file, or a Zarr array.
+
+    Parameters
+    ----------
+    length : numbers of a signal, to check arrays against
+    rows : of an array that make a partition
+    """
+    place_ = Path(path)
+    if not place_.exists():
+        raise InputError(f"{path}: no such file or folder")
+    if (place_ / "zarr.json").exists() or (place_ / ".zarray").exists():
+        return _rows_of(place_, "zarr", length, rows)
+    arrays = sorted(place_.rglob("*.npy")) if place_.is_dir() else [place_]
+    if arrays:
+        return [part for name in arrays for part in _rows_of(name, "npy", length, rows)]
+    from .images import Folder
+
+    photographs = Folder(place_)
+    return [Part(_stem(name, place_), str(name), "photograph") for name in photographs.paths]
+
+
+def _rows_of(path: Path, kind: str, length: int, rows: int) -> list[Part]:
+    """Partitions of the rows of one array."""
+    try:
+        array = _opened(str(path), kind)
+    except ImportError:
+        raise InputError(f"{path}: zarr is not installed; pip install 'sparsect[cluster]'") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read as an array ({str(error).splitlines()[0]})") from None
+    shape, number = tuple(array.shape), array.dtype
+    if len(shape) != 2 or shape[1] != length or shape[0] == 0 or number.kind not in "fiu":
+        raise reject(str(path), f"an array of shape {shape} and dtype {number}", f"(rows, {length}) of real numbers")
+    starts = range(0, shape[0], rows)
+    stem = _stem(path, path.parent)
+    return [
+        Part(stem if len(starts) == 1 else f"{stem}-{number:05d}", str(path), kind, start, min(start + rows, shape[0]))
+        for number, start in enumerate(starts)
+    ]
+
+
+def _opened(path: str, kind: str) -> Any:
+    """An array in a file, of which nothing is read yet; objects, which would have to be unpickled, are refused."""
+    if kind == "npy":
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    import zarr
+
+    return zarr.open_array(path, mode="r")
+
+
+def _stem(name: Path, folder: Path) -> str:
+    """A file name for what is made of a file: that of the file, and of the folders it is in."""
+    return "-".join(name.relative_to(folder).with_suffix("").parts)
+
+
+def code(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    dictionary: Dictionary,
+    settings: Settings,
+    *,
+    rows: int = ROWS,
+    cluster: Cluster | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Code everything that :func:`partitions` finds, and write the codes of each partition to a file of its own.
+
+    Files that are there already, from the same dictionary and settings, are kept. A partition that cannot be coded is
+    named in the outcome, and the others are coded nevertheless.
+
+    Returns
+    -------
+    The manifest, as it is written beside the codes: what they were made with and, for every partition, its rows,
+    nonzeros, and SNR in decibels.
+    """
+    folder = Path(out)
+    files.check_writable(folder / MANIFEST)
+    parts = partitions(path, dictionary.Phi.shape[0], whole_number("rows", rows, 1))
+    if len({part.name for part in parts}) < len(parts):
+        raise reject("input", "files whose names differ only in what they end with", "names of their own")
+    digest = hashlib.blake2b(np.ascontiguousarray(to_numpy(dictionary.Phi)).data, digest_size=8).hexdigest()
+    made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": digest, "rows": rows}
+    known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
+    waiting = [part for part in parts if not (part.name in known and (folder / f"{part.name}.npz").exists())]
+    found = {part.name: known[part.name] for part in parts if part not in waiting}
+    failed: dict[str, str] = {}
+
+    def write() -> dict[str, Any]:
+        manifest = made_with | {"parts": found, "failed": failed}
+        with files.replacing(folder / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(manifest, indent=1))
+        return manifest
+
+    def seen(part: Part, outcome: dict[str, Any] | str) -> None:
+        if isinstance(outcome, str):
+            failed[part.name] = outcome
+        else:
+            found[part.name] = outcome
+        write()
+        if progress is not None:
+            progress(len(found) + len(failed), len(parts))
+
+    if cluster is None:
+        for part in waiting:
+            seen(part, coded_part(dictionary, part, settings, str(folder.resolve())))
+    else:
+        cluster.each(coded_part, dictionary, waiting, (settings, str(folder.resolve())), seen)
+    return write()
+
+
+def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
+    """Code one partition and write its codes; what came out, or why nothing did."""
+    try:
+        out = Path(folder) / f"{part.name}.npz"
+        if part.kind == "photograph":
+            from .images import read_image, reconstruct
+
+            seen = reconstruct(
+                read_image(part.path),
+                settings.sparsity,
+                settings.solver,
+                dictionary=dictionary,
+                stride=settings.stride,
+                refit=settings.refit,
+                max_iter=settings.max_iter,
+                device=settings.device,
+            )
+            seen.codes.save(out)
+            return {"rows": len(seen.codes.means), "nonzeros": int(seen.codes.matrix.nnz), "snr_db": seen.patch_snr_db}
+        signals = part.read()
+        limits = (settings.sparsity, settings.max_iter, settings.refit)
+        codes = codes_of(signals, dictionary, settings.solver, *limits, settings.device)
+        files.write_npz(out, files.csr_arrays(codes))
+        error = np.linalg.norm(codes @ to_numpy(dictionary.Phi).T - signals) / np.linalg.norm(signals)
+        return {"rows": len(signals), "nonzeros": int(codes.nnz), "snr_db": float(-20 * np.log10(error))}
+    except InputError as error:
+        return str(error)
+
+
+def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
+    """Partitions that were coded before; refused if they were coded otherwise."""
+    if not (folder / MANIFEST).exists():
+        return {}
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        known, before = dict(manifest["parts"]), {name: manifest[name] for name in made_with}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{folder / MANIFEST}: damaged; give another folder, or remove it to start anew") from None
+    other = [name for name, value in json.loads(json.dumps(made_with)).items() if before[name] != value]
+    if other:
+        raise InputError(f"{folder}: holds codes with other values of {', '.join(other)}; give another folder")
+    return known

@@ -1,0 +1,152 @@
+"""Codes of large sets, partition by partition: from every kind of input, resumed, and with parts that are broken."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+import zarr
+
+import sparsect
+from sparsect import InputError, images
+from sparsect.cluster import Cluster
+from sparsect.coding import Settings, code, partitions
+
+SETTINGS = Settings(sparsect.OrderRecursiveMatchingPursuit(), 5)
+
+
+@pytest.fixture(scope="module")
+def dictionary():
+    atoms = np.random.default_rng(0).standard_normal((64, 100)).astype(np.float32)
+    return sparsect.Dictionary(atoms / np.linalg.norm(atoms, axis=0))
+
+
+@pytest.fixture(scope="module")
+def signals():
+    return np.random.default_rng(1).standard_normal((230, 64)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    for name in ("chelsea", "camera"):
+        images.write_image(folder / "inner" / f"{name}.png", images.resize(images.sample(name), 60))
+    return folder
+
+
+def stored(kind, signals, folder):
+    """The signals in files of some kind, and the names that their codes will have."""
+    if kind == "zarr":
+        array = zarr.create_array(folder / "x.zarr", shape=signals.shape, chunks=(50, 64), dtype=signals.dtype)
+        array[:] = signals
+        return folder / "x.zarr", ["x-00000", "x-00001", "x-00002"]
+    if kind == "one file":
+        np.save(folder / "x.npy", signals)
+        return folder / "x.npy", ["x-00000", "x-00001", "x-00002"]
+    for number in range(2):
+        np.save(folder / f"{number}.npy", signals[115 * number : 115 * (number + 1)])
+    return folder, ["0-00000", "0-00001", "1-00000", "1-00001"]
+
+
+@pytest.mark.parametrize("kind", ["zarr", "one file", "folder"])
+def test_rows(kind, signals, dictionary, tmp_path):
+    source, names = stored(kind, signals, tmp_path)
+    seen = []
+    manifest = code(
+        source, tmp_path / "out", dictionary, SETTINGS, rows=100, progress=lambda *progress: seen.append(progress)
+    )
+    assert list(manifest["parts"]) == names
+    assert seen[-1] == (len(names), len(names))
+    codes = scipy.sparse.vstack([scipy.sparse.load_npz(tmp_path / "out" / f"{name}.npz") for name in names])
+    expected = sparsect.recover(dictionary.Phi, signals, 5, SETTINGS.solver, refit=True)
+    np.testing.assert_allclose(codes.toarray(), expected.x, atol=1e-5)
+    assert sum(part["nonzeros"] for part in manifest["parts"].values()) == codes.nnz
+    assert json.loads((tmp_path / "out" / "codes.json").read_text()) == manifest
+
+
+def test_photographs(photos, dictionary, tmp_path):
+    manifest = code(photos, tmp_path, dictionary, SETTINGS)
+    assert set(manifest["parts"]) == {"inner-chelsea", "inner-camera"}
+    seen = images.load_codes(tmp_path / "inner-chelsea.npz").image(dictionary)
+    original = images.read_image(photos / "inner" / "chelsea.png")
+    expected = images.reconstruct(original, 5, SETTINGS.solver, dictionary=dictionary)
+    np.testing.assert_allclose(seen, expected.image, atol=1e-4)
+    assert manifest["parts"]["inner-chelsea"]["snr_db"] == pytest.approx(expected.patch_snr_db, abs=1e-3)
+
+
+def test_what_is_there_is_kept(signals, dictionary, tmp_path):
+    source, names = stored("one file", signals, tmp_path)
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    kept, again = tmp_path / "out" / f"{names[0]}.npz", tmp_path / "out" / f"{names[1]}.npz"
+    before, content = kept.stat().st_mtime_ns, again.read_bytes()
+    again.unlink()
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    assert kept.stat().st_mtime_ns == before
+    assert again.exists()
+    assert len(again.read_bytes()) == len(content)
+    with pytest.raises(InputError, match="other values of sparsity"):
+        code(source, tmp_path / "out", dictionary, Settings(SETTINGS.solver, 6), rows=100)
+    (tmp_path / "out" / "codes.json").write_text("{")
+    with pytest.raises(InputError, match=r"codes.json: damaged"):
+        code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+
+
+def test_a_part_that_cannot_be_coded_does_not_stop_the_others(photos, dictionary, tmp_path):
+    for photograph in (photos / "inner").iterdir():
+        (tmp_path / "in" / photograph.name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / photograph.name).write_bytes(photograph.read_bytes())
+    parts = partitions(tmp_path / "in", 64)
+    assert len(parts) == 2
+    images.write_image(tmp_path / "in" / "small.png", np.zeros((4, 4)))
+    manifest = code(tmp_path / "in", tmp_path / "out", dictionary, SETTINGS)
+    assert set(manifest["parts"]) == {"chelsea", "camera"}
+    assert "at least 8x8" in manifest["failed"]["small"]
+
+
+def test_bad_input(signals, dictionary, tmp_path):
+    with pytest.raises(InputError, match="no such file or folder"):
+        code(tmp_path / "nowhere", tmp_path / "out", dictionary, SETTINGS)
+    np.save(tmp_path / "other.npy", signals[:, :60])
+    with pytest.raises(InputError, match=r"shape \(230, 60\).*\(rows, 64\)"):
+        code(tmp_path / "other.npy", tmp_path / "out", dictionary, SETTINGS)
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    with pytest.raises(InputError, match=r"objects.npy: cannot be read as an array"):
+        code(tmp_path / "objects.npy", tmp_path / "out", dictionary, SETTINGS)
+    (tmp_path / "damaged.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(InputError, match=r"damaged.npy: cannot be read as an array"):
+        code(tmp_path / "damaged.npy", tmp_path / "out", dictionary, SETTINGS)
+    bad = signals.copy()
+    bad[120, 3] = np.nan
+    np.save(tmp_path / "nan.npy", bad)
+    manifest = code(tmp_path / "nan.npy", tmp_path / "out", dictionary, SETTINGS, rows=100)
+    assert list(manifest["failed"]) == ["nan-00001"]
+    assert "NaN" in manifest["failed"]["nan-00001"]
+
+
+def test_on_a_cluster(signals, dictionary, tmp_path):
+    source, names = stored("folder", signals, tmp_path)
+    here = code(source, tmp_path / "here", dictionary, SETTINGS, rows=100)
+    with Cluster(workers=2) as cluster:
+        there = code(source, tmp_path / "there", dictionary, SETTINGS, rows=100, cluster=cluster)
+    assert there["parts"].keys() == here["parts"].keys() == set(names)
+    for name in names:
+        ours, theirs = (scipy.sparse.load_npz(tmp_path / folder / f"{name}.npz") for folder in ("there", "here"))
+        np.testing.assert_allclose(ours.toarray(), theirs.toarray(), atol=1e-6)
+
+
+def test_command_line(shell, signals, dictionary, tmp_path):
+    np.save(tmp_path / "x.npy", signals)
+    dictionary.save(tmp_path / "d.npz")
+    arguments = ("-d", "d.npz", "-s", "5", "--method", "ormp", "--rows", "100")
+    done = shell("code", "x.npy", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "230 signals in 3 partitions, 5.0 atoms each" in done.stdout
+    assert shell("code", "x.npy", *arguments, "--scheduler", "--workers", "1", "--out", "more").returncode == 0
+    assert shell("code", "x.npy", "-d", "d.npz", "-s", "101").returncode == 2
+    assert "--workers, --tls" in shell("code", "x.npy", "--workers", "2").stderr
+    bad = signals.copy()
+    bad[0] = np.inf
+    np.save(tmp_path / "bad.npy", bad)
+    failed = shell("code", "bad.npy", *arguments, "--out", "bad")
+    assert failed.returncode == 2
+    assert "1 partitions could not be coded; bad-00000" in failed.stderr
