@@ -1,6 +1,8 @@
 """The code in README.md and CONTRIBUTING.md runs as it stands."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,3 +30,11 @@ def test_the_solver_in_contributing():
     result = sparsect.recover(problem.Phi, problem.y, 5, names["HardThresholding"]())
     assert result.converged.all()
     np.testing.assert_allclose(result.x, problem.x, atol=1e-3)
+
+
+def test_the_script_in_cluster(tmp_path):
+    (code,) = python_blocks("docs/cluster.md")
+    (tmp_path / "script.py").write_text(code)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Dictionary(64x100, 3 rounds) 40000" in done.stdout
+    assert (tmp_path / "mine.npz").exists()

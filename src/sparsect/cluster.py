@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
+import operator
 import os
 import pickle
 import sys
@@ -14,9 +17,11 @@ from .algorithm import Solver
 from .arrays import from_numpy, on_host, to_numpy
 from .checks import InputError, reject, whole_number
 from .devices import place
-from .dictionary import Dictionary, Source
+from .dictionary import DaskSource, Dictionary, Source
 from .dictionary.learning import Statistics, gather
 
+# Shares of a round for every thread of a cluster: more even out slow workers, fewer send less about.
+SHARES = 4
 # Statistics that are added up by one task: a tree of sums is this wide.
 FAN = 8
 # Topic under which workers tell that a batch is done.
@@ -124,10 +129,10 @@ class Cluster:
         """
         from dask.delayed import delayed
 
-        run, atoms, shared = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi)), self._shared(source)
+        run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
         told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
-        parts = [code(atoms, shared(index), index, told) for index in range(source.batches)]
+        parts = [code(atoms, work, numbers, told) for work, numbers in self._shares(source)]
         while len(parts) > 1:
             parts = [add(parts[start : start + FAN]) for start in range(0, len(parts), FAN)]
         total: Statistics = self._computed(parts[0], run, seen)
@@ -157,17 +162,23 @@ class Cluster:
                 with contextlib.suppress(Exception):
                     self.client.cancel(list(waiting))
 
-    def _shared(self, source: Source) -> Callable[[int], Any]:
-        """A function from the number of a batch to what a task needs to get hold of it."""
+    def _shares(self, source: Source) -> list[tuple[Any, list[int]]]:
+        """What each task works on, and the numbers of the batches that are in it.
+
+        There are a few for each thread of the cluster, however many batches there are, so that what travels in a round
+        does not grow with them. Chunks of a Dask array, in memory as long as a task needs them, come one by one.
+        """
         from dask.delayed import delayed
 
-        if hasattr(source, "delayed"):
-            return source.delayed  # type: ignore[no-any-return]
+        if isinstance(source, DaskSource):
+            return [(source.delayed(index), [index]) for index in range(source.batches)]
         if len(pickle.dumps(source)) > SOURCE_BYTES:
             accepted = "photographs in files that workers can read, or a Dask array"
             raise reject("source", "signals or images in the memory of this process", accepted)
-        everywhere = delayed(source)
-        return lambda index: (everywhere, index)
+        everywhere, threads = delayed(source), sum(self.client.nthreads().values())
+        count = min(source.batches, max(1, SHARES * threads))
+        bounds = [source.batches * share // count for share in range(count + 1)]
+        return [(everywhere, list(range(*ends))) for ends in itertools.pairwise(bounds)]
 
     def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
         """The value of a delayed computation whose tasks tell of the batches they have done."""
@@ -224,17 +235,19 @@ def _transformed(coder: Any, X: Any) -> Any:
     return coder.transform(X)
 
 
-def _coded(dictionary: Dictionary, batch: Any, index: int, told: dict[str, Any]) -> Statistics:
-    """What a worker does for a batch: read it, code it, keep the sums."""
+def _coded(dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any]) -> Statistics:
+    """What a worker does for its share: read a batch, code it, add up the sums, and so on with the next."""
     from distributed import get_worker
 
-    signals = batch[0].batch(batch[1]) if isinstance(batch, tuple) else batch
-    signals = place(signals, told["device"])
-    operator = dictionary.placed_like(signals).operator
-    total = gather(operator, signals, told["coder"], told["limit"], told["code_iter"])
-    get_worker().log_event(TOPIC, {"run": told["run"], "batch": index})
-    return total.moved(to_numpy)
+    def one(number: int) -> Statistics:
+        signals = place(work.batch(number) if hasattr(work, "batch") else work, told["device"])
+        Phi = dictionary.placed_like(signals).operator
+        part = gather(Phi, signals, told["coder"], told["limit"], told["code_iter"])
+        get_worker().log_event(TOPIC, {"run": told["run"], "batch": number})
+        return part
+
+    return functools.reduce(operator.add, map(one, numbers)).moved(to_numpy)
 
 
 def _summed(parts: Sequence[Statistics]) -> Statistics:
-    return sum(parts[1:], start=parts[0])
+    return functools.reduce(operator.add, parts)
