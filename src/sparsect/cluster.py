@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import itertools
 import operator
@@ -22,6 +23,8 @@ from .dictionary.learning import Statistics, gather
 
 # Shares of a round for every thread of a cluster: more even out slow workers, fewer send less about.
 SHARES = 4
+# Settings of the GNU C library's malloc.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # Statistics that are added up by one task: a tree of sums is this wide.
 FAN = 8
 # Topic under which workers tell that a batch is done.
@@ -172,10 +175,11 @@ class Cluster:
 
         if isinstance(source, DaskSource):
             return [(source.delayed(index), [index]) for index in range(source.batches)]
-        if len(pickle.dumps(source)) > SOURCE_BYTES:
+        packed = pickle.dumps(source)
+        if len(packed) > SOURCE_BYTES:
             accepted = "photographs in files that workers can read, or a Dask array"
             raise reject("source", "signals or images in the memory of this process", accepted)
-        everywhere, threads = delayed(source), sum(self.client.nthreads().values())
+        everywhere, threads = delayed(packed), sum(self.client.nthreads().values())
         count = min(source.batches, max(1, SHARES * threads))
         bounds = [source.batches * share // count for share in range(count + 1)]
         return [(everywhere, list(range(*ends))) for ends in itertools.pairwise(bounds)]
@@ -235,12 +239,33 @@ def _transformed(coder: Any, X: Any) -> Any:
     return coder.transform(X)
 
 
+@functools.lru_cache(maxsize=2)
+def _unpacked(source: bytes) -> Source:
+    """A source as the client sent it, the same object in every round, with the photographs it has decoded."""
+    unpacked: Source = pickle.loads(source)
+    return unpacked
+
+
+@functools.lru_cache(maxsize=1)
+def keep_memory() -> None:
+    """Have this process keep memory that it frees: Dask's workers give it back at once, and then ask for it again.
+
+    Arrays that come and go with every step of a solver would cost a third of the time.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        for setting in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            libc.mallopt(setting, 2**30)
+
+
 def _coded(dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any]) -> Statistics:
     """What a worker does for its share: read a batch, code it, add up the sums, and so on with the next."""
     from distributed import get_worker
 
+    keep_memory()
+
     def one(number: int) -> Statistics:
-        signals = place(work.batch(number) if hasattr(work, "batch") else work, told["device"])
+        signals = place(_unpacked(work).batch(number) if isinstance(work, bytes) else work, told["device"])
         Phi = dictionary.placed_like(signals).operator
         part = gather(Phi, signals, told["coder"], told["limit"], told["code_iter"])
         get_worker().log_event(TOPIC, {"run": told["run"], "batch": number})

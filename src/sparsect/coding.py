@@ -16,7 +16,7 @@ from . import files
 from .algorithm import Solver
 from .arrays import Array, compressed, compressed_on_host, floating, joined_rows, namespace, on_host, to_numpy
 from .checks import InputError, reject, whole_number
-from .cluster import Cluster
+from .cluster import Cluster, keep_memory
 from .devices import place, rows_at_a_time
 from .dictionary import Dictionary
 from .problems import Problem
@@ -188,6 +188,7 @@ def code(
 
 def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
     """Code one partition and write its codes; what came out, or why nothing did."""
+    keep_memory()
     try:
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
