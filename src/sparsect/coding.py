@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from .checks import InputError, reject, whole_number
 from .cluster import Cluster, keep_memory
 from .devices import place, rows_at_a_time
 from .dictionary import Dictionary
+from .dictionary.sources import digest
 from .problems import Problem
 from .solve import solve
 
@@ -84,18 +84,18 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
     length : numbers of a signal, to check arrays against
     rows : of an array that make a partition
     """
-    place_ = Path(path)
-    if not place_.exists():
+    found = Path(path)
+    if not found.exists():
         raise InputError(f"{path}: no such file or folder")
-    if (place_ / "zarr.json").exists() or (place_ / ".zarray").exists():
-        return _rows_of(place_, "zarr", length, rows)
-    arrays = sorted(place_.rglob("*.npy")) if place_.is_dir() else [place_]
+    if (found / "zarr.json").exists() or (found / ".zarray").exists():
+        return _rows_of(found, "zarr", length, rows)
+    arrays = sorted(found.rglob("*.npy")) if found.is_dir() else [found]
     if arrays:
         return [part for name in arrays for part in _rows_of(name, "npy", length, rows)]
     from .images import Folder
 
-    photographs = Folder(place_)
-    return [Part(_stem(name, place_), str(name), "photograph") for name in photographs.paths]
+    photographs = Folder(found)
+    return [Part(_stem(name, found), str(name), "photograph") for name in photographs.paths]
 
 
 def _rows_of(path: Path, kind: str, length: int, rows: int) -> list[Part]:
@@ -156,8 +156,8 @@ def code(
     parts = partitions(path, dictionary.Phi.shape[0], whole_number("rows", rows, 1))
     if len({part.name for part in parts}) < len(parts):
         raise reject("input", "files whose names differ only in what they end with", "names of their own")
-    digest = hashlib.blake2b(np.ascontiguousarray(to_numpy(dictionary.Phi)).data, digest_size=8).hexdigest()
-    made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": digest, "rows": rows}
+    atoms = digest([to_numpy(dictionary.Phi)])
+    made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
     known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
     waiting = [part for part in parts if not (part.name in known and (folder / f"{part.name}.npz").exists())]
     found = {part.name: known[part.name] for part in parts if part not in waiting}

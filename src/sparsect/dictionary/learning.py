@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..solve import solve
 from ..solvers import ADMM
 from .sources import Source
 from .store import Dictionary, load_dictionary
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
@@ -127,7 +130,7 @@ def learn(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
     about: str | None = None,
-    cluster: Engine | None = None,
+    cluster: Cluster | None = None,
 ) -> Dictionary:
     """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
 
@@ -173,11 +176,11 @@ def learn(
             if progress is not None:
                 progress(Progress(number, rounds, batch, source.batches, before))
 
-        engine = cluster or _Here()
-        total = engine.gather(dictionary, source, coder, limit, code_iter, seen)
+        gather_all = _gather_here if cluster is None else cluster.gather
+        total = gather_all(dictionary, source, coder, limit, code_iter, seen)
         numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
         if validation is not None:
-            held_out = engine.gather(dictionary, validation, coder, limit, code_iter, lambda batches: None)
+            held_out = gather_all(dictionary, validation, coder, limit, code_iter, lambda batches: None)
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
         updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
         dictionary = Dictionary(
@@ -201,50 +204,27 @@ class Progress:
     dictionary: Dictionary
 
 
-class Engine(Protocol):
-    """Who codes the batches of a round."""
+def _gather_here(
+    dictionary: Dictionary, source: Source, coder: Solver, limit: int, code_iter: int, seen: Callable[[int], None]
+) -> Statistics:
+    """Statistics of all batches, on a CPU one on each core, on a GPU one after the other; ``seen`` is told how many."""
+    operator = dictionary.operator
+    # Factored before several ask for it at once.
+    operator.row_space  # noqa: B018
+    if on_host(dictionary.Phi):
+        from ..kernels.rows import side_by_side
 
-    def gather(
-        self,
-        dictionary: Dictionary,
-        source: Source,
-        coder: Solver,
-        limit: int,
-        code_iter: int,
-        seen: Callable[[int], None],
-    ) -> Statistics:
-        """Statistics of all batches of a source; ``seen`` is told after each how many are done."""
-
-
-class _Here:
-    """This process: on a CPU one batch on each core, on a GPU one after the other."""
-
-    def gather(
-        self,
-        dictionary: Dictionary,
-        source: Source,
-        coder: Solver,
-        limit: int,
-        code_iter: int,
-        seen: Callable[[int], None],
-    ) -> Statistics:
-        operator = dictionary.operator
-        # Factored before several ask for it at once.
-        operator.row_space  # noqa: B018
-        if on_host(dictionary.Phi):
-            from ..kernels.rows import side_by_side
-
-            parts = side_by_side(
-                lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter), source.batches
-            )
-        else:
-            parts = (gather(operator, signals, coder, limit, code_iter) for signals in _drawn_ahead(source))
-        total = next(parts)
-        seen(1)
-        for done, part in enumerate(parts, start=2):
-            total += part
-            seen(done)
-        return total
+        parts = side_by_side(
+            lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter), source.batches
+        )
+    else:
+        parts = (gather(operator, signals, coder, limit, code_iter) for signals in _drawn_ahead(source))
+    total = next(parts)
+    seen(1)
+    for done, part in enumerate(parts, start=2):
+        total += part
+        seen(done)
+    return total
 
 
 def _drawn_ahead(source: Source) -> Iterator[Array]:
