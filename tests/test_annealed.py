@@ -35,6 +35,15 @@ class TestRecovery:
         assert result.stable.all()
         assert result.n_iter.max() < 1000
 
+    @pytest.mark.parametrize("method", ["annealed-difference-map", "vamp"])
+    def test_messages_that_explode_close_to_the_answer_are_not_taken(self, method):
+        """Singular values over two decades, no noise: messages settle, and then rounding blows them up."""
+        problem, rng = sparsect.random_problem(100, 200, 10, batch=50, rng=0), np.random.default_rng(1)
+        left, right = (np.linalg.qr(rng.standard_normal((rows, 100)))[0] for rows in (100, 200))
+        Phi = left * np.logspace(0, -2, 100) @ right.T
+        result = sparsect.recover(Phi, problem.x @ Phi.T, 10, method, max_iter=200)
+        assert (sparsect.snr_db(problem.x, result.x) > 60).sum() >= 45
+
     @pytest.mark.parametrize("s", [25, 50, 70])
     def test_close_to_the_bayes_optimum(self, s):
         problem = sparsect.random_problem(200, 500, s, snr_db=20, batch=20, rng=s)

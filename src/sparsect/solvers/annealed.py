@@ -33,7 +33,7 @@ from ..least_squares import refit
 from ..problems import Problem
 from ..projections import DataProjection, Relaxed, advance, keep_largest
 from ..row_space import Orthonormal, SingularVectors
-from .vamp import MessageState, VectorAMP
+from .vamp import MessageState, VectorAMP, exploded
 
 # alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
 ALPHA = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}
@@ -197,9 +197,9 @@ class AnnealedDifferenceMap:
             mean = self._mean(state)
             spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
             state = MESSAGES.start_from(problem, state, mean, spread)
-        after = MESSAGES.step(problem, state)
+        after = MESSAGES.exchange(problem, state)
         after = dataclasses.replace(after, sparse=self._nonzeros(problem, after))
-        over = over | ~(after.gap <= AWAY * state.scale)
+        over = over | exploded(state, after) | ~(after.gap <= AWAY * state.scale)
         if not on_host(over) or bool(xp.any(over)):
             after = chosen(over, before, after)
         settled = over | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..algorithm import Need, State
-from ..arrays import Array, has_kernels, is_complex, namespace, norm, squared_norm, to_numpy, worth_compiling
+from ..algorithm import Need, State, chosen
+from ..arrays import Array, has_kernels, is_complex, namespace, norm, on_host, squared_norm, to_numpy, worth_compiling
 from ..checks import settle_number
 from ..problems import Problem
 from ..projections import keep_largest
@@ -17,6 +17,8 @@ from ..row_space import Orthonormal
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
+# Messages that disagree this many times as much as before have exploded; rows that settle stay far below.
+EXPLODED = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class VectorAMP:
         state = MessageState(
             x=zero, r=zero, gamma=one, density=density, variance=variance, noise_variance=noise, target=target,
             defect=space.defect(problem.y, target), gap=xp.full_like(one, float("inf")),
-            scale=norm(zero) + xp.sqrt(n * density * variance),
+            scale=norm(zero) + xp.sqrt(n * density * variance), settled=one < 0,
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
         return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
@@ -119,10 +121,18 @@ class VectorAMP:
             learned = dataclasses.replace(learned, noise_variance=noise)
         floor = 1e-6 * state.density * variance
         _, r, gamma, _ = self._linear(problem, learned, x, 1 / xp.where(error > floor, error, floor))
-        return dataclasses.replace(learned, r=r, gamma=gamma)
+        return dataclasses.replace(learned, r=r, gamma=gamma, gap=xp.full_like(gamma, float("inf")))
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """One exchange of messages, and one of expectation maximisation."""
+        """One exchange, after which rows that explode keep what they had."""
+        after = self.exchange(problem, state)
+        over = exploded(state, after)
+        if not on_host(over) or bool(namespace(over).any(over)):
+            after = chosen(over, state, after)
+        return dataclasses.replace(after, settled=over)
+
+    def exchange(self, problem: Problem, state: Any) -> Any:
+        """Both messages, and a step of expectation maximisation."""
         xp, keep = namespace(state.x), self.damping
         x, var, active, power = denoised(state)
         precision = 1 / var
@@ -177,6 +187,11 @@ class VectorAMP:
         xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
         fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)
         return xp.where(fits[:, None], x, xp.zeros_like(x))
+
+
+def exploded(before: MessageState, after: MessageState) -> Array:
+    """Rows whose messages disagree all at once, as they can where rounding is all the noise that is left."""
+    return after.gap > EXPLODED * before.gap
 
 
 def denoised(state: MessageState) -> tuple[Array, Array, Array, Array]:
