@@ -178,17 +178,17 @@ def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
 
 def test_dask_arrays(rng):
     X = rng.standard_normal((600, 16)).astype(np.float32)
-    chunked = da.from_array(X, chunks=(150, 8))
-    expected = learn(ArraySource(X, 150), 20, rounds=2)
+    chunked = da.from_array(X, chunks=(50, 8))
+    expected = learn(ArraySource(X, 50), 20, rounds=2)
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as local, Client(local):
         learner = sparsect.DictionaryLearner(n_atoms=20, rounds=2, sparsity=3).fit(chunked)
         codes = learner.transform(chunked)
-        assert codes.chunks == ((150,) * 4, (20,))
+        assert codes.chunks == ((50,) * 12, (20,))
         ours = codes.compute()
     np.testing.assert_allclose(learner.dictionary_.Phi, expected.Phi, atol=1e-6)
     assert ours.format == "csr"
     np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-6)
-    assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(150, 8))).provenance
+    assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(50, 8))).provenance
 
 
 def test_bad_input(cluster, rng, tmp_path):

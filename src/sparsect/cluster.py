@@ -10,16 +10,19 @@ import operator
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+
 from .algorithm import Solver
-from .arrays import from_numpy, on_host, to_numpy
+from .arrays import Array, from_numpy, on_host, to_numpy
 from .checks import InputError, reject, whole_number
 from .devices import place
-from .dictionary import DaskSource, Dictionary, Source
-from .dictionary.learning import Statistics, gather
+from .dictionary import DaskSource, Dictionary, PatchSource, Source
+from .dictionary.learning import Statistics, gather_all
 
 # Shares of a round for every thread of a cluster: more even out slow workers, fewer send less about.
 SHARES = 4
@@ -27,8 +30,10 @@ SHARES = 4
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # Statistics that are added up by one task: a tree of sums is this wide.
 FAN = 8
-# Topic under which workers tell that a batch is done.
-TOPIC = "sparsect-batch"
+# Topic under which workers tell which batches are done.
+TOPIC = "sparsect-batches"
+# Seconds after which a worker tells again.
+TELL_EVERY = 1.0
 # A source is sent to the workers, by way of the scheduler, once in a round: what it holds must be small.
 SOURCE_BYTES = 2**23
 
@@ -135,7 +140,11 @@ class Cluster:
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
         told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
-        parts = [code(atoms, work, numbers, told) for work, numbers in self._shares(source)]
+        parts: list[Any] = []
+        for share in self._shares(source):
+            parts.append(None)
+            for work, numbers in share:
+                parts[-1] = code(atoms, work, numbers, told, parts[-1])
         while len(parts) > 1:
             parts = [add(parts[start : start + FAN]) for start in range(0, len(parts), FAN)]
         total: Statistics = self._computed(parts[0], run, seen)
@@ -165,24 +174,27 @@ class Cluster:
                 with contextlib.suppress(Exception):
                     self.client.cancel(list(waiting))
 
-    def _shares(self, source: Source) -> list[tuple[Any, list[int]]]:
-        """What each task works on, and the numbers of the batches that are in it.
+    def _shares(self, source: Source) -> list[list[tuple[Any, list[int]]]]:
+        """For every share of a round, tasks to be done in turn: what each works on, and the numbers of its batches.
 
-        There are a few for each thread of the cluster, however many batches there are, so that what travels in a round
-        does not grow with them. Chunks of a Dask array, in memory as long as a task needs them, come one by one.
+        There are a few shares for each thread of the cluster, however many batches there are, so that what travels in a
+        round does not grow with them. Chunks of a Dask array, in memory as long as a task needs them, come one by one;
+        a task adds to the sums of the one before, which Dask has it do where they are.
         """
         from dask.delayed import delayed
 
+        threads = sum(self.client.nthreads().values())
+        count = min(source.batches, max(1, SHARES * threads))
+        bounds = [source.batches * share // count for share in range(count + 1)]
+        shares = [range(*ends) for ends in itertools.pairwise(bounds)]
         if isinstance(source, DaskSource):
-            return [(source.delayed(index), [index]) for index in range(source.batches)]
+            return [[(source.delayed(index), [index]) for index in share] for share in shares]
         packed = pickle.dumps(source)
         if len(packed) > SOURCE_BYTES:
             accepted = "photographs in files that workers can read, or a Dask array"
             raise reject("source", "signals or images in the memory of this process", accepted)
-        everywhere, threads = delayed(packed), sum(self.client.nthreads().values())
-        count = min(source.batches, max(1, SHARES * threads))
-        bounds = [source.batches * share // count for share in range(count + 1)]
-        return [(everywhere, list(range(*ends))) for ends in itertools.pairwise(bounds)]
+        everywhere = delayed(packed)
+        return [[(everywhere, list(share))] for share in shares]
 
     def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
         """The value of a delayed computation whose tasks tell of the batches they have done."""
@@ -190,9 +202,10 @@ class Cluster:
 
         def hear(event: Any) -> None:
             message = event[1]
-            if message["run"] == run and message["batch"] not in done:
-                done.add(message["batch"])
-                seen(len(done))
+            for number in message["batches"] if message["run"] == run else ():
+                if number not in done:
+                    done.add(number)
+                    seen(len(done))
 
         with self._explained():
             self.client.subscribe_topic(TOPIC, hear)
@@ -239,11 +252,31 @@ def _transformed(coder: Any, X: Any) -> Any:
     return coder.transform(X)
 
 
+class _Share:
+    """The batches of a source that a worker has to code, read or drawn where it is, on its device."""
+
+    def __init__(self, work: Any, numbers: Sequence[int], device: str | None) -> None:
+        self._source = _unpacked(work, device) if isinstance(work, bytes) else None
+        self._chunk = None if self._source is not None else place(work, device)
+        self._numbers, self._device = numbers, device
+        self.batches = len(numbers)
+
+    @property
+    def like(self) -> Array:
+        """An array where the batches will be."""
+        return place(np.empty(0), self._device) if self._chunk is None else self._chunk
+
+    def batch(self, index: int) -> Array:
+        if self._source is None:
+            return self._chunk
+        return place(self._source.batch(self._numbers[index]), self._device)
+
+
 @functools.lru_cache(maxsize=2)
-def _unpacked(source: bytes) -> Source:
+def _unpacked(source: bytes, device: str | None) -> Source:
     """A source as the client sent it, the same object in every round, with the photographs it has decoded."""
     unpacked: Source = pickle.loads(source)
-    return unpacked
+    return unpacked.on_device(device) if isinstance(unpacked, PatchSource) else unpacked
 
 
 @functools.lru_cache(maxsize=1)
@@ -258,20 +291,27 @@ def keep_memory() -> None:
             libc.mallopt(setting, 2**30)
 
 
-def _coded(dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any]) -> Statistics:
+def _coded(
+    dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any], before: Statistics | None
+) -> Statistics:
     """What a worker does for its share: read a batch, code it, add up the sums, and so on with the next."""
     from distributed import get_worker
 
     keep_memory()
+    share, untold, last = _Share(work, numbers, told["device"]), list(numbers), time.monotonic()
 
-    def one(number: int) -> Statistics:
-        signals = place(_unpacked(work).batch(number) if isinstance(work, bytes) else work, told["device"])
-        Phi = dictionary.placed_like(signals).operator
-        part = gather(Phi, signals, told["coder"], told["limit"], told["code_iter"])
-        get_worker().log_event(TOPIC, {"run": told["run"], "batch": number})
-        return part
+    def seen(done: int) -> None:
+        # The scheduler would have much to do if it heard of every batch of a thousand workers.
+        nonlocal last
+        if done == len(numbers) or time.monotonic() > last + TELL_EVERY:
+            count = done - len(numbers) + len(untold)
+            get_worker().log_event(TOPIC, {"run": told["run"], "batches": untold[:count]})
+            del untold[:count]
+            last = time.monotonic()
 
-    return functools.reduce(operator.add, map(one, numbers)).moved(to_numpy)
+    placed = dictionary.placed_like(share.like)
+    total = gather_all(placed, share, told["coder"], told["limit"], told["code_iter"], seen).moved(to_numpy)
+    return total if before is None else before + total
 
 
 def _summed(parts: Sequence[Statistics]) -> Statistics:

@@ -21,7 +21,7 @@ from ..operators import Operator
 from ..problems import Problem
 from ..solve import solve
 from ..solvers import ADMM
-from .sources import Source
+from .sources import Batches, Source
 from .store import Dictionary, load_dictionary
 
 if TYPE_CHECKING:
@@ -176,11 +176,11 @@ def learn(
             if progress is not None:
                 progress(Progress(number, rounds, batch, source.batches, before))
 
-        gather_all = _gather_here if cluster is None else cluster.gather
-        total = gather_all(dictionary, source, coder, limit, code_iter, seen)
+        gathered = gather_all if cluster is None else cluster.gather
+        total = gathered(dictionary, source, coder, limit, code_iter, seen)
         numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
         if validation is not None:
-            held_out = gather_all(dictionary, validation, coder, limit, code_iter, lambda batches: None)
+            held_out = gathered(dictionary, validation, coder, limit, code_iter, lambda batches: None)
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
         updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
         dictionary = Dictionary(
@@ -204,8 +204,8 @@ class Progress:
     dictionary: Dictionary
 
 
-def _gather_here(
-    dictionary: Dictionary, source: Source, coder: Solver, limit: int, code_iter: int, seen: Callable[[int], None]
+def gather_all(
+    dictionary: Dictionary, source: Batches, coder: Solver, limit: int, code_iter: int, seen: Callable[[int], None]
 ) -> Statistics:
     """Statistics of all batches, on a CPU one on each core, on a GPU one after the other; ``seen`` is told how many."""
     operator = dictionary.operator
@@ -227,7 +227,7 @@ def _gather_here(
     return total
 
 
-def _drawn_ahead(source: Source) -> Iterator[Array]:
+def _drawn_ahead(source: Batches) -> Iterator[Array]:
     """All batches of a source, each drawn while the one before it is worked on."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(_drawn, source, 0)
@@ -238,7 +238,7 @@ def _drawn_ahead(source: Source) -> Iterator[Array]:
             yield signals
 
 
-def _drawn(source: Source, index: int) -> Array:
+def _drawn(source: Batches, index: int) -> Array:
     with memory_errors("batch_size", "larger batches", "a smaller one"):
         return source.batch(index)
 

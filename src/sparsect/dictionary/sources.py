@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -17,14 +18,19 @@ from ..devices import place
 IMAGES_A_BATCH = 16
 
 
-class Source(Protocol):
-    """Training signals in numbered batches: the same number always gives the same batch."""
+class Batches(Protocol):
+    """Signals in numbered batches: the same number always gives the same batch."""
 
-    size: int
     batches: int
 
     def batch(self, index: int) -> Array:
         """(rows, m), one signal a row; may be asked for by another thread than the one that made the source."""
+
+
+class Source(Batches, Protocol):
+    """Training signals in batches, with a name for what they are."""
+
+    size: int
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -100,7 +106,7 @@ class PatchSource:
     Parameters
     ----------
     images : two-dimensional arrays with values from 0 to 1, on any device of one array library; or a sequence with
-        ``shapes`` and ``digest`` that gives such an array when asked for one
+        ``shapes``, ``digest`` and ``on_device`` that gives such an array when asked for one
     patch : side of a patch in pixels
     size : number of patches altogether
     rng : seed, a non-negative integer
@@ -141,6 +147,16 @@ class PatchSource:
         patches = xp.concat(parts)
         patches -= xp.mean(patches, axis=1, keepdims=True)
         return patches
+
+    def on_device(self, device: str | None) -> PatchSource:
+        """The same patches, drawn on a device (see :func:`sparsect.devices.place`)."""
+        if device is None:
+            return self
+        images = self._images
+        images = images.on_device(device) if hasattr(images, "on_device") else [place(each, device) for each in images]
+        placed = copy.copy(self)
+        placed._images = images
+        return placed
 
     @property
     def provenance(self) -> dict[str, Any]:

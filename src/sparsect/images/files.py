@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import threading
 import warnings
@@ -193,6 +194,12 @@ class Folder(Sequence[Array]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         self._forget()
+
+    def on_device(self, device: str | None) -> Folder:
+        """The same photographs, put on a device once they are decoded."""
+        placed = copy.copy(self)
+        placed._device = device
+        return placed
 
     @property
     def digest(self) -> str:
