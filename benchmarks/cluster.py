@@ -1,38 +1,45 @@
 """Learning on Dask beside one process: speed, what travels, memory, what tasks cost, and how far that would scale.
 
 Run ``python benchmarks/cluster.py FOLDER`` with a folder of photographs; tables are printed and written to
-results/cluster.md. Takes about six minutes on two cores. Nothing else should run beside it.
+results/cluster.md. Takes about twenty minutes on two cores. Nothing else should run beside it. With ``--minutes 60``
+after it, patches are streamed through two workers for an hour instead, and their memory goes to results/streaming.md.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import heapq
 import json
 import os
-import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import machine
 import numpy as np
 
-from sparsect import images
+from sparsect import ADMM, images
 from sparsect.cluster import FAN, SHARES, Cluster
 from sparsect.dictionary import PatchSource, learn
 
 HERE = Path(__file__).parent
 ROUNDS = 3
 # Side of a patch, atoms, patches, patches of a batch.
-LARGE, SMALL = (20, 1000, 20_000, 1000), (8, 256, 200_000, 10_000)
-# What the model below is given besides: patches a second of one H200 (gpu.md), and a plain network.
-GPU_RATE, NETWORK = 4_000_000, 1.25e9
+LARGE, SMALL = (20, 1000, 20_000, 500), (8, 256, 200_000, 5000)
+# What the model below is given besides: patches a second of a worker with one H200 (10 million in 2.35 s, measured with
+# one worker), a plain network in bytes a second, and by how much the times of equal tasks differ.
+GPU_RATE, NETWORK, SPREAD = 4_250_000, 1.25e9, 0.1
 ALONE = """
-import json, sys, time
+import json, sys
 sys.path.insert(0, sys.argv[1])
 import cluster
-source = cluster.patches(sys.argv[2], *json.loads(sys.argv[3]))
-print(cluster.learned(source, json.loads(sys.argv[3])[1]))
+side, atoms, count, batch = json.loads(sys.argv[3])
+cluster.learned(cluster.patches(sys.argv[2], side, atoms, 2 * batch, batch), atoms)
+print(cluster.learned(cluster.patches(sys.argv[2], side, atoms, count, batch), atoms))
 """
 
 
@@ -41,15 +48,10 @@ def patches(folder, side, atoms, count, batch):
 
 
 def learned(source, atoms, **options):
-    """Seconds of all rounds but for drawing the first atoms."""
-    moments = []
-
-    def seen(step):
-        moments.append(time.perf_counter())
-
+    """Seconds of all rounds, drawing the first atoms included."""
     start = time.perf_counter()
-    learn(source, atoms, rounds=ROUNDS, progress=seen, **options)
-    return moments[-1] - start
+    learn(source, atoms, rounds=ROUNDS, **options)
+    return time.perf_counter() - start
 
 
 def alone(folder, size, threads):
@@ -72,29 +74,86 @@ def speed_table(folder):
     yield "|---|---|---|---|---|"
     for size in (SMALL, LARGE):
         side, atoms, count, batch = size
-        one, two = alone(folder, size, 1), alone(folder, size, 2)
         with Cluster(workers=2) as cluster:
             learned(patches(folder, side, atoms, 2 * batch, batch), atoms, cluster=cluster)
-            there = learned(patches(folder, *size), atoms, cluster=cluster)
+            times = [
+                (
+                    alone(folder, size, 1),
+                    learned(patches(folder, *size), atoms, cluster=cluster),
+                    alone(folder, size, 2),
+                )
+                for _ in range(2)
+            ]
         label = f"{count} patches of {side}x{side}, {atoms} atoms, {ROUNDS} rounds"
-        yield f"| {label} | {one:.1f} s | {there:.1f} s | **{one / there:.2f}** | {two:.1f} s |"
+        for one, there, two in times:
+            yield f"| {label} | {one:.1f} s | {there:.1f} s | **{one / there:.2f}** | {two:.1f} s |"
 
 
 def partition_table(folder):
     side, atoms, count, _ = SMALL
     with Cluster(workers=2) as cluster:
         learned(patches(folder, side, atoms, 4000, 1000), atoms, cluster=cluster)
-        yield "| patches | batches | seconds a round | MB a round | MB for each task |"
-        yield "|---|---|---|---|---|"
-        for number, batch in ((count // 10, 5000), (count, 50_000), (count, 10_000), (count, 2000), (count, 500)):
+        yield "| patches | batches | tasks | seconds a round | patches a second | MB a round | MB for each task |"
+        yield "|---|---|---|---|---|---|---|"
+        # The last two have fewer shares than a round can have, or as many batches as shares.
+        for number, batch in (
+            (count // 10, 500), (count, 500), (count, 2000), (count, 5000), (count, 25_000), (count, 100_000),
+        ):  # fmt: skip
             source, before = patches(folder, side, atoms, number, batch), travelled()
             seconds = learned(source, atoms, cluster=cluster) / ROUNDS
             bytes_ = (travelled() - before) / ROUNDS / 1e6
-            tasks = min(source.batches, 2 * SHARES)
-            yield f"| {number} | {source.batches} | {seconds:.2f} | {bytes_:.1f} | {bytes_ / tasks:.1f} |"
-        peaks = cluster.client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        yield ""
-        yield f"Memory of a worker at the most: {max(peaks.values()):.0f} MiB."
+            tasks = len(tree(min(source.batches, 2 * SHARES)))
+            rate = f"{seconds:.2f} | {number / seconds:,.0f}"
+            yield f"| {number} | {source.batches} | {tasks} | {rate} | {bytes_:.1f} | {bytes_ / tasks:.2f} |"
+
+
+def overhead_table(folder):
+    """Rounds with next to nothing to code: what is left is what a round costs."""
+    yield "| | here, 2 threads | 2 workers | difference |"
+    yield "|---|---|---|---|"
+    for side, atoms in ((8, 256), (20, 1000)):
+        source = patches(folder, side, atoms, 800, 100)
+        with Cluster(workers=2) as cluster:
+            options = {"code_iter": 1, "coder": ADMM(mu=2.0, lam=0.1)}
+            for where in (None, cluster):
+                learned(source, atoms, cluster=where, **options)
+            here, there = (learned(source, atoms, cluster=where, **options) / ROUNDS for where in (None, cluster))
+        yield f"| {side}x{side}, {atoms} atoms | {here:.2f} s | {there:.2f} s | {there - here:.2f} s |"
+
+
+@contextlib.contextmanager
+def slowed(pid, share):
+    """A process that is stopped and continued all the time, so that it has this share of its time."""
+    over = threading.Event()
+
+    def pulse():
+        while not over.is_set():
+            for number, part in ((signal.SIGSTOP, 1 - share), (signal.SIGCONT, share)):
+                os.kill(pid, number)
+                time.sleep(0.2 * part)
+
+    thread = threading.Thread(target=pulse)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def slow_table(folder):
+    side, atoms, *_ = size = SMALL
+    yield "| the other worker has | seconds a round | at best | halves would take |"
+    yield "|---|---|---|---|"
+    with Cluster(workers=2) as cluster:
+        learned(patches(folder, side, atoms, 4000, 1000), atoms, cluster=cluster)
+        pid, whole = min(cluster.client.run(os.getpid).values()), None
+        for share in (1.0, 0.5, 0.25, 0.1):
+            with slowed(pid, share) if share < 1 else contextlib.nullcontext():
+                seconds = learned(patches(folder, *size), atoms, cluster=cluster) / ROUNDS
+            whole = whole or seconds
+            bounds = f"{2 * whole / (1 + share):.1f} | {whole / share:.1f}"
+            yield f"| {share:.0%} of its time | {seconds:.1f} | {bounds} |"
 
 
 def cost_of_a_task(count=3000):
@@ -106,29 +165,68 @@ def cost_of_a_task(count=3000):
         return (time.perf_counter() - start) / count
 
 
-def round_seconds(count, workers, rate, each, atoms=1000, length=400):
-    """A round on many workers: coding, what the scheduler does, and a tree of sums, one level after the other."""
+def tree(shares):
+    """For every task of a round, the numbers of those it adds up: none for shares, which come first."""
+    tasks, level = [[] for _ in range(shares)], list(range(shares))
+    while len(level) > 1:
+        groups = [level[start : start + FAN] for start in range(0, len(level), FAN)]
+        level = list(range(len(tasks), len(tasks) + len(groups)))
+        tasks += groups
+    return tasks
+
+
+def round_seconds(count, workers, rate, each, update, atoms=1000, length=400):
+    """A round on many workers, simulated: free workers get shares, and sums are added up once all they need is there.
+
+    The scheduler takes ``each`` for a task and does one thing at a time. A task that adds up sums fetches all but one
+    of them, one after the other, over the network.
+    """
     sums = 8 * (atoms * atoms + atoms * length)
-    tasks = SHARES * workers
-    levels, width, adding = 0, tasks, 0.0
-    while width > 1:
-        # A task fetches all but the sum that is there already, one after the other, and adds them up.
-        adding += (min(FAN, width) - 1) * sums * (1 / NETWORK + 1 / 5e9)
-        width, levels = -(-width // FAN), levels + 1
-    # Dask hands a result on from worker to worker, twice as many having it each time.
-    spreading = np.ceil(np.log2(workers + 1)) * 4 * atoms * length / NETWORK
-    nodes = tasks + sum(-(-tasks // FAN**level) for level in range(1, levels + 1))
-    factoring = 0.3
-    return count / (workers * rate) + nodes * each + adding + spreading + factoring
+    tasks, generate = tree(SHARES * workers), np.random.default_rng(0)
+    parents = {child: task for task, children in enumerate(tasks) for child in children}
+    missing = [len(children) for children in tasks]
+    waiting, ready = SHARES * workers, []
+    # Dask hands the dictionary on from worker to worker, twice as many having it each time.
+    start = np.ceil(np.log2(workers + 1)) * 4 * atoms * length / NETWORK
+    scheduler, free, events, share = start, workers, [], 0
+    while True:
+        while free and (ready or share < waiting):
+            scheduler += each
+            if ready:
+                task = ready.pop()
+                seconds = (len(tasks[task]) - 1) * sums * (1 / NETWORK + 1 / 5e9)
+            else:
+                task, share = share, share + 1
+                seconds = count / waiting / rate * generate.lognormal(0, SPREAD)
+            heapq.heappush(events, (scheduler + seconds, task))
+            free -= 1
+        now, task = heapq.heappop(events)
+        scheduler, free = max(scheduler, now), free + 1
+        if task not in parents:
+            return scheduler + sums / NETWORK + update
+        missing[parents[task]] -= 1
+        if missing[parents[task]] == 0:
+            ready.append(parents[task])
 
 
-def scale_table(rate, each):
-    yield "| patches | workers | one core each | one GPU each |"
-    yield "|---|---|---|---|"
+def scale_table(rates, each, update):
+    yield "| patches | workers | one core each | used | one GPU each | used |"
+    yield "|---|---|---|---|---|---|"
     for count in (10**7, 10**10):
-        for workers in (1, 100, 1000):
-            seconds = [round_seconds(count, workers, speed, each) for speed in (rate, GPU_RATE)]
-            yield f"| {count:,} | {workers} | {length(45 * seconds[0])} | {length(45 * seconds[1])} |"
+        for workers in (1, 10, 100, 1000, 10_000):
+            cells = []
+            for rate in rates:
+                seconds = round_seconds(count, workers, rate, each, update)
+                cells.append(f"{length(45 * seconds)} | {count / (workers * rate) / seconds:.0%}")
+            yield f"| {count:,} | {workers:,} | {' | '.join(cells)} |"
+    for count in (10**7, 10**10):
+        ends = []
+        for rate, name in zip(rates, ("cores", "GPUs"), strict=True):
+            numbers = [round(1.25**power) for power in range(46)]
+            best = min(numbers, key=lambda workers: round_seconds(count, workers, rate, each, update))
+            ends.append(f"{best:,} {name} ({length(45 * round_seconds(count, best, rate, each, update))})")
+        yield ""
+        yield f"{count:,} patches: the most that make it shorter are about {' and '.join(ends)}."
 
 
 def length(seconds):
@@ -138,27 +236,79 @@ def length(seconds):
     return f"{seconds:.0f} s"
 
 
+def resident(pid):
+    """MiB of memory that a process has now, and had at the most."""
+    with open(f"/proc/{pid}/status") as status:
+        sizes = dict(line.split(":") for line in status)
+    return [int(sizes[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")]
+
+
+def streaming_table(folder, minutes):
+    """Memory of two workers while patches stream through them for so long."""
+    side, atoms, _, batch = LARGE
+    seen, start = [0, 0], time.monotonic()
+    yield "| minutes | patches | worker 1 | worker 2 | this process | at the most |"
+    yield "|---|---|---|---|---|---|"
+    with Cluster(workers=2) as cluster:
+        pids = [*cluster.client.run(os.getpid).values(), os.getpid()]
+        small = patches(folder, side, atoms, 10 * batch, batch)
+        learned(small, atoms, cluster=cluster)
+        rate = ROUNDS * small.size / learned(small, atoms, cluster=cluster)
+        source = PatchSource(images.Folder(folder, side), side, int(60 * minutes * rate), rng=1, batch_size=batch)
+        thread = threading.Thread(
+            target=learn,
+            args=(source, atoms),
+            kwargs={"rounds": 1, "cluster": cluster, "progress": lambda step: seen.append(step.batch)},
+        )
+        thread.start()
+        for _ in range(12):
+            thread.join(5 * minutes)
+            sizes = [resident(pid) for pid in pids]
+            now, most = (" | ".join(f"{size[which]:.0f} MiB" for size in sizes) for which in (0, 1))
+            passed = (time.monotonic() - start) / 60
+            yield f"| {passed:.0f} | {seen[-1] * batch:,} | {now} | {most.replace(' |', ',')} |"
+        thread.join()
+    passed, size = (time.monotonic() - start) / 60, 4 * side**2 * source.size / 1e9
+    yield ""
+    yield f"{source.size:,} patches, {size:.1f} GB of them, in {passed:.0f} minutes."
+
+
 def main():
-    folder = sys.argv[1]
-    with machine.Report(HERE / "results" / "cluster.md", "On a cluster", ("numpy", "dask", "distributed")) as report:
-        text = "Seconds for all rounds, drawing patches and updates included, the start of processes not."
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", help="photographs")
+    parser.add_argument("--minutes", type=float, help="stream patches for so long, and look at memory alone")
+    given = parser.parse_args()
+    folder, packages = given.folder, ("numpy", "dask", "distributed")
+    side, atoms, *_ = SMALL
+    if given.minutes is not None:
+        with machine.Report(
+            HERE / "results" / "streaming.md", "Patches that stream through workers", packages
+        ) as report:
+            text = "One round of learning, 20x20 patches, 1,000 atoms, 2 workers of one thread: memory of each process."
+            report.section("Memory", text, streaming_table(folder, given.minutes))
+        return
+    with machine.Report(HERE / "results" / "cluster.md", "On a cluster", packages) as report:
+        text = "Seconds for all rounds, drawing patches and updates included, the start of processes not; twice each."
         report.section("Two workers beside one process", text, speed_table(folder))
-        side, atoms, *_ = SMALL
         report.section(
             "What travels",
             f"{side}x{side} patches, {atoms} atoms, 2 workers; bytes through the loopback interface, by whomever.",
             partition_table(folder),
         )
+        text = "800 patches, one iteration of the coder: what a round costs besides coding."
+        report.section("A round of nothing", text, overhead_table(folder))
+        text = f"{side}x{side} patches as above; one of 2 workers is stopped and continued five times a second."
+        report.section("A slow worker", text, slow_table(folder))
         each = cost_of_a_task()
-        rate = 1 / (alone(folder, (20, 1000, 3000, 1000), 1) / ROUNDS / 3000)
-        best = min(range(1, 20001), key=lambda workers: round_seconds(10**7, workers, rate, each))
+        rate, update = 1 / (alone(folder, (20, 1000, 3000, 500), 1) / ROUNDS / 3000), 0.4
         report.section(
             "How far it scales",
-            f"45 rounds, 20x20 patches, 1,000 atoms, by a model: {rate:.0f} patches a second for a core, {GPU_RATE:,} "
-            f"for a GPU, {1e3 * each:.2f} ms of the scheduler's time for a task, {SHARES} tasks for each worker and a "
-            f"tree of sums of {FAN}, 11 MB each, over a network of {NETWORK / 1e9:.2f} GB/s. With cores, rounds of 10 "
-            f"million patches get no shorter beyond {best} workers.",
-            scale_table(rate, each),
+            f"45 rounds, 20x20 patches, 1,000 atoms, simulated task by task: {rate:.0f} patches a second for a core "
+            f"(as measured here), {GPU_RATE:,} for a GPU, {1e3 * each:.2f} ms of the scheduler's time for a task (as "
+            f"measured here), {SHARES} shares for each worker, of times that differ by {SPREAD:.0%}, a tree of sums of "
+            f"{FAN}, 11 MB each, over a network of {NETWORK / 1e9:.2f} GB/s, {update} s for the update. Used: part of "
+            "the workers' time that is spent coding.",
+            scale_table((rate, GPU_RATE), each, update),
         )
 
 

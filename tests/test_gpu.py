@@ -21,6 +21,7 @@ from sparsect import (
     recover,
 )
 from sparsect.arrays import has_fused_steps, has_kernels, to_numpy
+from sparsect.cluster import Cluster
 from sparsect.devices import PRECISIONS, place, rows_at_a_time
 from sparsect.dictionary import ArraySource, PatchSource, learn
 from sparsect.least_squares import on_support
@@ -296,6 +297,16 @@ def test_learning_gives_the_dictionary_of_the_cpu(rng):
         np.testing.assert_allclose(fast.rounds[-1][name], expected.rounds[-1][name], rtol=5e-3)
     # Signals without mean give atoms without mean, whatever the precision of products.
     assert np.abs(to_numpy(fast.Phi).sum(axis=0)).max() < 1e-3
+
+
+def test_learning_on_workers_with_a_gpu(rng):
+    pytest.importorskip("distributed")
+    _, source = patches(rng)
+    expected = learn(source.on_device("cuda"), 100, rounds=2)
+    with Cluster(workers=1, device="cuda") as running:
+        found = learn(source, 100, rounds=2, cluster=running)
+    assert isinstance(found.Phi, np.ndarray)
+    np.testing.assert_allclose(found.Phi, to_numpy(expected.Phi), atol=1e-3)
 
 
 def test_learning_within_a_memory_limit(rng):
