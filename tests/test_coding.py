@@ -84,6 +84,11 @@ def test_what_is_there_is_kept(signals, dictionary, tmp_path):
     assert kept.stat().st_mtime_ns == before
     assert again.exists()
     assert len(again.read_bytes()) == len(content)
+    np.save(source, 2 * signals)
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    changed = scipy.sparse.load_npz(kept)
+    expected = sparsect.recover(dictionary.Phi, 2 * signals[:100], 5, SETTINGS.solver, refit=True)
+    np.testing.assert_allclose(changed.toarray(), expected.x, atol=1e-5)
     with pytest.raises(InputError, match="other values of sparsity"):
         code(source, tmp_path / "out", dictionary, Settings(SETTINGS.solver, 6), rows=100)
     (tmp_path / "out" / "codes.json").write_text("{")
@@ -101,6 +106,12 @@ def test_a_part_that_cannot_be_coded_does_not_stop_the_others(photos, dictionary
     manifest = code(tmp_path / "in", tmp_path / "out", dictionary, SETTINGS)
     assert set(manifest["parts"]) == {"chelsea", "camera"}
     assert "at least 8x8" in manifest["failed"]["small"]
+
+
+def test_signals_without_a_signal_to_noise_ratio(dictionary, tmp_path):
+    np.save(tmp_path / "nothing.npy", np.zeros((3, 64)))
+    manifest = code(tmp_path / "nothing.npy", tmp_path / "out", dictionary, SETTINGS)
+    assert manifest["parts"]["nothing"].items() >= {"rows": 3, "nonzeros": 0, "snr_db": None}.items()
 
 
 def test_bad_input(signals, dictionary, tmp_path):

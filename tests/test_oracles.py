@@ -8,6 +8,7 @@ from sklearn.linear_model import Lasso, lars_path, orthogonal_mp
 
 import sparsect
 from sparsect import ADMM, IRLS, FalseAlarm, FalseDiscovery, StagewiseOMP, VectorAMP, random_problem
+from sparsect.algorithm import chosen
 from sparsect.least_squares import on_support
 from sparsect.problems import Problem
 from sparsect.solvers.admm import shrink
@@ -133,6 +134,23 @@ class TestADMM:
         for row in range(3):
             lasso = Lasso(alpha=lam / 30, fit_intercept=False, tol=1e-12, max_iter=100000)
             np.testing.assert_allclose(ours.x[row], lasso.fit(problem.Phi, problem.y[row]).coef_, atol=1e-5)
+
+    @pytest.mark.parametrize("p", [1.0, 0.5, 0.25, 0.0, -1.0])
+    def test_compiled_steps_are_steps(self, p):
+        """Many at once, in place, and rows that leave when they are done, against one at a time."""
+        problem, solver = random_problem(60, 120, 8, snr_db=20, batch=200, rng=0), ADMM(p=p)
+        start = solver.init(problem)
+        goal = 3e-2 * start.scale
+        before = {name: value.copy() for name, value in start.arrays().items()}
+        after = solver.leap(problem, start, 12, goal)
+        going, plain = np.full(200, True), start
+        for _ in range(12):
+            going &= plain.gap > goal
+            plain = chosen(~going, plain, solver.step(problem, plain))
+        assert 0 < np.count_nonzero(after.taken < 12) < 200 or p <= 0
+        for name, value in plain.arrays().items():
+            np.testing.assert_allclose(getattr(after, name), value, atol=1e-9)
+            np.testing.assert_array_equal(getattr(start, name), before[name])
 
     def test_shrinkage(self):
         x = np.array([-3.0, -0.5, 0.0, 1.0, 2.0])

@@ -7,15 +7,18 @@ each signal, so the loop can drop rows that are done.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from .arrays import Array, from_numpy, namespace, take_rows
+from .arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
 from .problems import Problem
+
+# Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
+BLOCK_BYTES = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,47 @@ def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
     return chosen(done if before.settled is None else done | before.settled, before, after)
 
 
+def in_blocks(
+    problem: Problem,
+    state: Any,
+    like: Array,
+    count: int,
+    goal: np.ndarray[Any, Any],
+    some_steps: Callable[[Problem, Any, int, np.ndarray[Any, Any]], tuple[Any, int]],
+) -> Any:
+    """``count`` steps, fewer in rows whose gap comes down to ``goal``, in blocks of rows that run one on each core.
+
+    ``some_steps(problem, state, taken, goal)`` takes at least one step when so many have been taken, all up to where a
+    row is done at the most, and returns the state, which it may change in place, and how many. ``like`` is as large as
+    the largest array of the state.
+    """
+
+    def run(first: int, last: int) -> Any:
+        rows = np.arange(first, last)
+        part, running = problem.take(rows), state.take(rows)
+        places: list[Any] = []
+        parts: list[Any] = []
+        taken = 0
+        while taken < count:
+            running, steps = some_steps(part, running, taken, goal[rows])
+            taken += steps
+            done = to_numpy(running.gap) <= goal[rows]
+            if taken < count and done.any():
+                places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
+                going = np.flatnonzero(~done)
+                rows, part, running = rows[going], part.take(going), running.take(going)
+                if not going.size:
+                    break
+        return joined([*places, rows], [*parts, running]) if parts else running
+
+    if not worth_compiling(like):
+        return run(0, problem.batch)
+    from .kernels.rows import over_blocks
+
+    blocks = over_blocks(run, problem.batch, BLOCK_BYTES // (like.shape[-1] * like.itemsize))
+    return blocks[0] if len(blocks) == 1 else joined(None, blocks)
+
+
 def device_for(solver: Any, device: str | None) -> str | None:
     """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
     return None if device == "auto" and Need.HOST in solver.needs else device
@@ -97,11 +141,11 @@ class Solver(Protocol):
     What a solver may also have:
 
     - ``leap(problem, state, count, goal)``, if its rows are independent of each other: up to ``count`` steps at once,
-      fewer in rows whose gap comes down to ``goal``; the loop uses it where nobody looks in between;
+      fewer in rows whose gap comes down to ``goal``; the loop uses it in main memory, where nobody looks in between;
     - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
     - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
       from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; it has a ``leap``, too,
-      whose fifth argument is the fractions for each of its steps;
+      used everywhere, whose fifth argument is the fractions for each of its steps;
     - ``fused(problem, state, count)``: ``count`` steps of all rows on a GPU by kernels of their own, or None where they
       cannot take this problem; there, rows are looked at every so many steps only;
     - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;

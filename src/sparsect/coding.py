@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,12 +15,24 @@ import numpy as np
 
 from . import files
 from .algorithm import Solver
-from .arrays import Array, compressed, compressed_on_host, floating, joined_rows, namespace, on_host, to_numpy
+from .arrays import (
+    Array,
+    compressed,
+    compressed_on_host,
+    floating,
+    joined_rows,
+    namespace,
+    on_host,
+    squared_norm,
+    to_numpy,
+)
 from .checks import InputError, reject, whole_number
 from .cluster import Cluster, keep_memory
 from .devices import place, rows_at_a_time
 from .dictionary import Dictionary
 from .dictionary.sources import digest
+from .images import Folder, read_image, reconstruct
+from .images.reconstruct import decibels
 from .problems import Problem
 from .solve import solve
 
@@ -27,6 +41,8 @@ BLOCK = 2000
 # Rows of an array that make a partition.
 ROWS = 50_000
 MANIFEST = "codes.json"
+# Seconds after which it is written again; what is not in it when a process is killed is coded again.
+WRITE_EVERY = 1.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,13 @@ class Part:
     kind: str
     first: int = 0
     last: int = 0
+
+    @property
+    def version(self) -> str:
+        """Size and time of the file, so that one which has changed is coded again."""
+        found = Path(self.path, "zarr.json") if self.kind == "zarr" else Path(self.path)
+        status = (found if found.exists() else Path(self.path)).stat()
+        return f"{status.st_size} bytes, {status.st_mtime_ns}"
 
     def read(self) -> Array:
         """The rows, (rows, m), in single precision; photographs are read elsewhere."""
@@ -92,8 +115,6 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
     arrays = sorted(found.rglob("*.npy")) if found.is_dir() else [found]
     if arrays:
         return [part for name in arrays for part in _rows_of(name, "npy", length, rows)]
-    from .images import Folder
-
     photographs = Folder(found)
     return [Part(_stem(name, found), str(name), "photograph") for name in photographs.paths]
 
@@ -149,7 +170,7 @@ def code(
     Returns
     -------
     The manifest, as it is written beside the codes: what they were made with and, for every partition, its rows,
-    nonzeros, and SNR in decibels.
+    nonzeros, and SNR in decibels, None without an error.
     """
     folder = Path(out)
     files.check_writable(folder / MANIFEST)
@@ -159,9 +180,15 @@ def code(
     atoms = digest([to_numpy(dictionary.Phi)])
     made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
     known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
-    waiting = [part for part in parts if not (part.name in known and (folder / f"{part.name}.npz").exists())]
-    found = {part.name: known[part.name] for part in parts if part not in waiting}
+    versions = {part.name: part.version for part in parts}
+    found = {
+        name: known[name]
+        for name, version in versions.items()
+        if known.get(name, {}).get("version") == version and (folder / f"{name}.npz").exists()
+    }
+    waiting = [part for part in parts if part.name not in found]
     failed: dict[str, str] = {}
+    written = time.monotonic()
 
     def write() -> dict[str, Any]:
         manifest = made_with | {"parts": found, "failed": failed}
@@ -170,20 +197,26 @@ def code(
         return manifest
 
     def seen(part: Part, outcome: dict[str, Any] | str) -> None:
+        nonlocal written
         if isinstance(outcome, str):
             failed[part.name] = outcome
         else:
-            found[part.name] = outcome
-        write()
+            found[part.name] = outcome | {"version": versions[part.name]}
+        if time.monotonic() > written + WRITE_EVERY:
+            write()
+            written = time.monotonic()
         if progress is not None:
             progress(len(found) + len(failed), len(parts))
 
-    if cluster is None:
-        for part in waiting:
-            seen(part, coded_part(dictionary, part, settings, str(folder.resolve())))
-    else:
-        cluster.each(coded_part, dictionary, waiting, (settings, str(folder.resolve())), seen)
-    return write()
+    try:
+        if cluster is None:
+            for part in waiting:
+                seen(part, coded_part(dictionary, part, settings, str(folder.resolve())))
+        else:
+            cluster.each(coded_part, dictionary, waiting, (settings, str(folder.resolve())), seen)
+    finally:
+        manifest = write()
+    return manifest
 
 
 def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
@@ -192,8 +225,6 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
     try:
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
-            from .images import read_image, reconstruct
-
             seen = reconstruct(
                 read_image(part.path),
                 settings.sparsity,
@@ -205,15 +236,23 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
                 device=settings.device,
             )
             seen.codes.save(out)
-            return {"rows": len(seen.codes.means), "nonzeros": int(seen.codes.matrix.nnz), "snr_db": seen.patch_snr_db}
+            return _outcome(seen.codes.matrix, seen.patch_snr_db)
         signals = part.read()
         limits = (settings.sparsity, settings.max_iter, settings.refit)
         codes = codes_of(signals, dictionary, settings.solver, *limits, settings.device)
         files.write_npz(out, files.csr_arrays(codes))
-        error = np.linalg.norm(codes @ to_numpy(dictionary.Phi).T - signals) / np.linalg.norm(signals)
-        return {"rows": len(signals), "nonzeros": int(codes.nnz), "snr_db": float(-20 * np.log10(error))}
+        left = codes @ to_numpy(dictionary.Phi).T - signals
+        return _outcome(codes, decibels(float(squared_norm(signals).sum()), float(squared_norm(left).sum())))
     except InputError as error:
         return str(error)
+
+
+def _outcome(codes: Any, snr_db: float) -> dict[str, Any]:
+    return {
+        "rows": int(codes.shape[0]),
+        "nonzeros": int(codes.nnz),
+        "snr_db": float(snr_db) if math.isfinite(snr_db) else None,
+    }
 
 
 def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:

@@ -184,9 +184,10 @@ class Run:
         every = before.rows.size == self.goal.size
         goal, limit = (values if every else values[before.rows] for values in (self.goal, self.limit))
         with self._clocked():
-            if hasattr(self.solver, "leap"):
-                over = (fractions,) if scheduled else ()
-                state = self.solver.leap(before.problem, before.state, count, goal, *over)
+            if scheduled:
+                state = self.solver.leap(before.problem, before.state, count, goal, fractions)
+            elif hasattr(self.solver, "leap") and on_host(before.problem.y):
+                state = self.solver.leap(before.problem, before.state, count, goal)
             else:
                 state = self._steps(before.problem, before.state, count, goal)
             after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
@@ -390,6 +391,8 @@ def _compile(solver: Any, dtype: Any, large: bool) -> None:
         state = solver.init(tiny)
         if getattr(solver, "scheduled", False):
             state = solver.leap(tiny, state, 4, np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
+        elif hasattr(solver, "leap"):
+            state = solver.leap(tiny, state, 2, np.full(batch, -1.0))
         else:
             state = solver.step(tiny, state)
         solver.estimate(tiny, state)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from ..algorithm import Need, State
-from ..arrays import Array, has_fused_steps, namespace, norm, squared_norm
+from ..algorithm import Need, State, in_blocks
+from ..arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, squared_norm
 from ..checks import settle_number
 from ..devices import product_precision
 from ..problems import Problem
@@ -27,10 +27,10 @@ def shrink(x: Array, threshold: float, p: float) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ADMMState(State):
-    """The sparse iterate z and the scaled multiplier u, with the data in image coordinates."""
+    """The sparse iterate z and the point z - u, u the scaled multiplier, with the data in image coordinates."""
 
     z: Array
-    u: Array
+    point: Array
     target: Array
     radius: Array
 
@@ -60,6 +60,7 @@ class ADMM:
 
     name: ClassVar[str] = "admm"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    compiled: ClassVar[bool] = True
 
     mu: float = 0.3162
     lam: float = 0.03981
@@ -74,19 +75,33 @@ class ADMM:
         """Start from z = P_B(0) and u = 0."""
         data = DataProjection(problem, Relaxed(self.mu))
         target, radius = data.target(problem)
-        xp, z = namespace(radius), data.space.correction(target, self.mu)[0]
-        gap = xp.full_like(radius, float("inf"))
-        return ADMMState(z=z, u=xp.zeros_like(z), target=target, radius=radius, gap=gap, scale=norm(z))
+        z, steps = data.space.correction(target, self.mu)[0], 0 * radius
+        gap = namespace(radius).full_like(radius, float("inf"))
+        return ADMMState(z=z, point=z, target=target, radius=radius, gap=gap, scale=norm(z), taken=steps)
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
-        """One update of x, z and u."""
+        """One update of x, z and u: with w the correction of z - u, x + u is z - w."""
         data = DataProjection(problem, Relaxed(self.mu))
-        point = state.z - state.u
-        x = point - data.correction(data.image(point), state.target, state.radius)[0]
-        moved = x + state.u
+        w = data.correction(data.image(state.point), state.target, state.radius)[0]
+        moved = state.z - w
         z = shrink(moved, self.lam / self.mu, self.p)
-        gap = namespace(z).sqrt(squared_norm(x - z) + squared_norm(z - state.z))
-        return dataclasses.replace(state, z=z, u=moved - z, gap=gap)
+        gap = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
+        return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
+
+    def leap(self, problem: Problem, state: ADMMState, count: int, goal: Array) -> ADMMState:
+        """``count`` steps, in blocks of rows that run side by side, one on each core."""
+        space = problem.operator.row_space
+
+        def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
+            if not (is_numpy(namespace(state.z)) and not is_complex(state.z) and isinstance(space, SingularVectors)):
+                return self.step(part, running), 1
+            from ..kernels.shrinkage import shrink as shrink_in_place
+
+            settings = (self.mu, self.lam, self.p, count - taken, goal)
+            changing = (running.z, running.point, running.gap, running.taken)
+            return running, shrink_in_place(space.basis, running.target, *settings, *changing)
+
+        return cast(ADMMState, in_blocks(problem, state, state.z, count, goal, some_steps))
 
     def fused(self, problem: Problem, state: ADMMState, count: int) -> ADMMState | None:
         """``count`` steps on a GPU."""
@@ -96,7 +111,8 @@ class ADMM:
         from ..kernels.gpu.shrinkage import shrink as shrink_on_gpu
 
         settings = (self.mu, self.lam, self.p, count, product_precision())
-        return dataclasses.replace(state, **shrink_on_gpu(space.basis, state.target, *settings, state.z, state.u))
+        after = shrink_on_gpu(space.basis, state.target, *settings, state.z, state.point)
+        return dataclasses.replace(state, taken=state.taken + count, **after)
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
         """P_A(z)."""

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import numpy as np
-
-from ..algorithm import Need, chosen, joined, kept_where_done
+from ..algorithm import Need, chosen, in_blocks, kept_where_done
 from ..arrays import (
     Array,
     epsilon,
@@ -24,8 +22,6 @@ from ..arrays import (
     norm,
     on_host,
     squared_norm,
-    to_numpy,
-    worth_compiling,
 )
 from ..checks import choice, reject
 from ..devices import product_precision
@@ -63,8 +59,6 @@ NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
 # What a step of the map changes.
 CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
-# Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
-BLOCK_BYTES = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,32 +217,10 @@ class AnnealedDifferenceMap:
     ) -> AnnealedState:
         """``count`` steps, in blocks of rows that run side by side, one on each core."""
 
-        def run(first: int, last: int) -> Any:
-            rows = np.arange(first, last)
-            # A copy, so that compiled steps can change it in place.
-            part, running = problem.take(rows), cast(AnnealedState, state.take(rows))
-            places: list[Any] = []
-            parts: list[Any] = []
-            ahead = list(fractions)
-            while ahead:
-                running, steps = self._some_steps(part, running, ahead, goal[rows])
-                ahead = ahead[steps:]
-                done = to_numpy(running.gap) <= goal[rows]
-                if ahead and done.any():
-                    places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
-                    going = np.flatnonzero(~done)
-                    rows, part, running = rows[going], part.take(going), cast(AnnealedState, running.take(going))
-                    if not going.size:
-                        break
-            return joined([*places, rows], [*parts, running]) if parts else running
+        def some_steps(part: Problem, running: AnnealedState, taken: int, goal: Array) -> tuple[AnnealedState, int]:
+            return self._some_steps(part, running, fractions[taken:], goal)
 
-        if not worth_compiling(state.x):
-            return cast(AnnealedState, run(0, problem.batch))
-        from ..kernels.rows import over_blocks
-
-        size = BLOCK_BYTES // (state.x.shape[-1] * state.x.itemsize)
-        blocks = over_blocks(run, problem.batch, size)
-        return cast(AnnealedState, blocks[0] if len(blocks) == 1 else joined(None, blocks))
+        return cast(AnnealedState, in_blocks(problem, state, state.x, count, goal, some_steps))
 
     def _some_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array

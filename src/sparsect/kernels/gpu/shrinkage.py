@@ -1,8 +1,4 @@
-"""Many steps of ADMM on a batch: two products each, and one kernel that shrinks and moves the multiplier on.
-
-Instead of z and u, z and the point z - u that the next product takes are carried: with w the correction of that point,
-x + u = z - w, which is shrunk to the new z and leaves the new u.
-"""
+"""Many steps of ADMM on a batch, as in ``kernels.shrinkage``: two products each, and one kernel for the rest."""
 
 from __future__ import annotations
 
@@ -25,10 +21,10 @@ def _shrunk(m, threshold, p, HALF: tl.constexpr):
 
 @triton.jit
 def _shrink(
-    Z, POINT, W, START, CODES, U, GAP, threshold, p,
+    Z, POINT, W, START, CODES, NEXT, GAP, threshold, p,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, HALF: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """One step, in place, of z and the point z - u; W is short of w by START. The LAST writes z, u and the gap, too."""
+    """One step, in place, of z and the point; W is short of w by START. The LAST writes both elsewhere, and the gap."""
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     z = tl.load(Z + row * n + j, mask=inside, other=0).to(tl.float32)
@@ -38,12 +34,12 @@ def _shrink(
     moved = z - w
     after = _shrunk(moved, threshold, p, HALF)
     if LAST:
-        u = z - tl.load(place, mask=inside, other=0).to(tl.float32)
+        point = tl.load(place, mask=inside, other=0).to(tl.float32)
         if SPLIT:
-            u -= tl.load(place + n, mask=inside, other=0).to(tl.float32)
-        apart, change = moved - u - after, after - z
+            point += tl.load(place + n, mask=inside, other=0).to(tl.float32)
+        apart, change = point - w - after, after - z
         tl.store(GAP + row, tl.sqrt(tl.sum(apart * apart + change * change, 0)))
-        tl.store(U + row * n + j, moved - after, mask=inside)
+        tl.store(NEXT + row * n + j, 2 * after - moved, mask=inside)
         tl.store(CODES + row * n + j, after, mask=inside)
     tl.store(Z + row * n + j, after, mask=inside)
     store_operand(place, 2 * after - moved, inside, n, SPLIT)
@@ -66,7 +62,7 @@ def shrink(
     count: int,
     precision: str,
     z: Array,
-    u: Array,
+    point: Array,
 ) -> dict[str, Array]:
     """``count`` steps of ADMM, and what the state then is, by name."""
     import torch
@@ -77,16 +73,16 @@ def shrink(
     products = Basis((analysis * (values * gains), synthesis, values), precision)
     scale = products.scale(z)
     coordinates = products.padded(target * (gains / scale)).to(products.coordinate)
-    point = products.operands(*z.shape)
-    launch(_operand, rescaled(z - u, 1 / scale), point, SPLIT=products.split)
-    codes, u, gap = torch.empty_like(z), torch.empty_like(z), z.new_empty(z.shape[0])
+    operand = products.operands(*z.shape)
+    launch(_operand, rescaled(point, 1 / scale), operand, SPLIT=products.split)
+    codes, after, gap = torch.empty_like(z), torch.empty_like(z), z.new_empty(z.shape[0])
     z = (z / scale).to(products.coordinate)
     start, w = torch.empty_like(z), torch.empty_like(z)
     with tensor_cores(precision != "float32"):
         products.correct(coordinates, start)
         for step in range(count):
-            products.image(point, coordinates)
+            products.image(operand, coordinates)
             products.correct(coordinates, w)
             flags = {"SPLIT": products.split, "HALF": p == 0.5, "LAST": step == count - 1}
-            launch(_shrink, z, point, w, start, codes, u, gap, lam / mu / scale, p, **flags)
-    return {name: rescaled(value, scale) for name, value in (("z", codes), ("u", u), ("gap", gap))}
+            launch(_shrink, z, operand, w, start, codes, after, gap, lam / mu / scale, p, **flags)
+    return {name: rescaled(value, scale) for name, value in (("z", codes), ("point", after), ("gap", gap))}
