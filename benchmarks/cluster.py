@@ -97,7 +97,7 @@ def partition_table(folder):
     with Cluster(workers=2) as cluster:
         for side, atoms, _, batch in (sizes[0], sizes[-1]):
             learned(patches(folder, side, atoms, 8 * batch, batch), atoms, cluster=cluster)
-        yield "| side | patches | batches | tasks | seconds a round | patches a second | MB a round | MB for each task |"
+        yield "| side | patches | batches | tasks | seconds a round | patches a second | MB a round | MB a task |"
         yield "|---|---|---|---|---|---|---|---|"
         for side, atoms, count, batch in sizes:
             source, before = patches(folder, side, atoms, count, batch), travelled()
@@ -223,7 +223,7 @@ def scale_table(rates, each, update):
     for count in (10**7, 10**10):
         ends = []
         for rate, name in zip(rates, ("cores", "GPUs"), strict=True):
-            numbers = [round(1.25**power) for power in range(46)]
+            numbers = [round(1.25**power) for power in range(53)]
             best = min(numbers, key=lambda workers: round_seconds(count, workers, rate, each, update))
             ends.append(f"{best:,} {name} ({length(45 * round_seconds(count, best, rate, each, update))})")
         yield ""
@@ -280,7 +280,6 @@ def main():
     parser.add_argument("--minutes", type=float, help="stream patches for so long, and look at memory alone")
     given = parser.parse_args()
     folder, packages = given.folder, ("numpy", "dask", "distributed")
-    side, atoms, *_ = SMALL
     if given.minutes is not None:
         with machine.Report(
             HERE / "results" / "streaming.md", "Patches that stream through workers", packages
@@ -289,17 +288,17 @@ def main():
             report.section("Memory", text, streaming_table(folder, given.minutes))
         return
     with machine.Report(HERE / "results" / "cluster.md", "On a cluster", packages) as report:
-        text = "Seconds for all rounds, drawing patches and updates included, the start of processes not; three times, in turn."
+        text = "Seconds for all rounds, drawing patches and updates included, the start of processes not; three times."
         report.section("Two workers beside one process", text, speed_table(folder))
         report.section(
             "What travels",
-            "8x8 patches, 256 atoms, and 20x20 patches, 1,000 atoms; 2 workers; bytes through the loopback interface, by "
-            "whomever. There are 8 shares and the sum of them, fewer where there are fewer batches.",
+            "8x8 patches, 256 atoms, and 20x20 patches, 1,000 atoms; 2 workers; bytes through the loopback interface. "
+            "There are 8 shares and the sum of them, fewer where there are fewer batches.",
             partition_table(folder),
         )
         text = "800 patches, one iteration of the coder: what a round costs besides coding."
         report.section("A round of nothing", text, overhead_table(folder))
-        text = f"{side}x{side} patches as above; one of 2 workers is stopped and continued five times a second."
+        text = "8x8 patches as above; one of 2 workers is stopped and continued five times a second."
         report.section("A slow worker", text, slow_table(folder))
         each = cost_of_a_task()
         rate, update = 1 / (alone(folder, (20, 1000, 3000, 500), 1) / ROUNDS / 3000), 0.4
