@@ -127,7 +127,13 @@ def test_a_scheduler_restarted_between_rounds(photos, expected, tmp_path):
             learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint, progress=stop)
     assert len(sparsect.load_dictionary(checkpoint).rounds) == 1
     file.unlink()
-    with processes(scheduler(file), worker(file)), Cluster(wait_for(file)) as running:
+    # Its worker comes later than the call that waits for it.
+    with (
+        processes(scheduler(file)),
+        Cluster(wait_for(file)) as running,
+        processes(worker(file)),
+    ):
+        assert running.threads == 0
         found = learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint)
     np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
 
@@ -208,3 +214,5 @@ def test_bad_input(cluster, rng, tmp_path):
         pass
     with pytest.raises(InputError, match="workers"):
         Cluster(workers=0)
+    with pytest.raises(InputError, match="cluster: not open yet"):
+        learn(ArraySource(np.ones((10, 4))), 2, rounds=1, cluster=Cluster(workers=1))

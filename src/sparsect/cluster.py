@@ -63,6 +63,7 @@ class Cluster:
         self._scheduler, self._tls, self._device = scheduler, tls, device
         self._workers = os.cpu_count() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()
+        self._client: Any = None
 
     @classmethod
     def at_hand(cls, device: str | None = None) -> Cluster:
@@ -81,7 +82,7 @@ class Cluster:
         except ImportError:
             raise InputError("scheduler: Dask is not installed; pip install 'sparsect[cluster]'") from None
         if isinstance(self._scheduler, Client):
-            self.client = self._scheduler
+            self._client = self._scheduler
         elif self._scheduler is None:
             local = LocalCluster(
                 n_workers=self._workers,
@@ -90,9 +91,9 @@ class Cluster:
                 dashboard_address="127.0.0.1:0",
                 silence_logs="CRITICAL",
             )
-            self.client = self._open.enter_context(Client(self._open.enter_context(local)))
+            self._client = self._open.enter_context(Client(self._open.enter_context(local)))
         else:
-            self.client = self._open.enter_context(self._connected(str(self._scheduler)))
+            self._client = self._open.enter_context(self._connected(str(self._scheduler)))
         return self
 
     def _connected(self, scheduler: str) -> Any:
@@ -118,6 +119,18 @@ class Cluster:
             self._open.close()
 
     @property
+    def client(self) -> Any:
+        """The ``distributed.Client`` by which it is reached."""
+        if self._client is None:
+            raise InputError("cluster: not open yet, use it as in 'with Cluster(...) as cluster:'")
+        return self._client
+
+    @property
+    def threads(self) -> int:
+        """How many threads all workers have together now."""
+        return sum(self.client.nthreads().values())
+
+    @property
     def dashboard(self) -> str:
         """Where Dask shows what its workers do."""
         return str(self.client.dashboard_link)
@@ -137,6 +150,8 @@ class Cluster:
         """
         from dask.delayed import delayed
 
+        with self._explained():
+            self.client.wait_for_workers(1)
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
         told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
@@ -183,8 +198,7 @@ class Cluster:
         """
         from dask.delayed import delayed
 
-        threads = sum(self.client.nthreads().values())
-        count = min(source.batches, max(1, SHARES * threads))
+        count = min(source.batches, SHARES * self.threads)
         bounds = [source.batches * share // count for share in range(count + 1)]
         shares = [range(*ends) for ends in itertools.pairwise(bounds)]
         if isinstance(source, DaskSource):

@@ -87,6 +87,8 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
             with Cluster(scheduler or None, workers=workers, tls=tls, device=options["device"]) as running:
                 if not options["quiet"]:
                     click.echo(f"Dask's dashboard: {running.dashboard}", err=True)
+                    if not running.threads:
+                        click.echo("sparsect: there are no workers yet; waiting for them", err=True)
                 yield running
 
         command(*arguments, cluster=cluster, on_cluster=scheduler is not None, **options)
