@@ -223,7 +223,7 @@ def draw(points, path):
         axes.set_ylabel("SNR of the patches (dB)")
         axes.set_title(f"{s} of 1,000 atoms", fontsize=11)
         axes.grid(alpha=0.25)
-        axes.set_xlim(0.2, 2500)
+        axes.set_xlim(0.15, 2500)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("blue: other packages; grey: other solvers of this one, refitted", fontsize=9, color="#555555")
     with files.replacing(path) as temporary:
