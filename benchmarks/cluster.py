@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/cluster.py FOLDER`` with a folder of photographs; tables are printed and written to
 results/cluster.md. Takes about twelve minutes on two cores. Nothing else should run beside it. With ``--minutes 60``
-after it, patches are streamed through two workers for an hour instead, and their memory goes to results/streaming.md.
+after it, an hour's worth of patches streams through two workers instead, and their memory goes to results/streaming.md.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from sparsect.dictionary import PatchSource, learn
 
 HERE = Path(__file__).parent
 ROUNDS = 3
+# Iterations of the coder where only memory counts.
+FEW = 3
 # Side of a patch, atoms, patches, patches of a batch.
 LARGE, SMALL = (20, 1000, 20_000, 500), (8, 256, 200_000, 5000)
 # What the model below is given besides: patches a second of a worker with one H200 (10 million in 2.35 s, measured with
@@ -245,46 +247,48 @@ def resident(pid):
 
 
 def streaming_table(folder, minutes):
-    """Memory of two workers while patches stream through them for so long."""
+    """Memory of two workers while as many patches as they would code in so long stream through them."""
     side, atoms, _, batch = LARGE
-    seen, start = [0, 0], time.monotonic()
-    yield "| minutes | patches | worker 1 | worker 2 | this process | at the most |"
-    yield "|---|---|---|---|---|---|"
+    yield "| patches | minutes | worker 1 | worker 2 | this process |"
+    yield "|---|---|---|---|---|"
     with Cluster(workers=2) as cluster:
-        pids = [*cluster.client.run(os.getpid).values(), os.getpid()]
-        small = patches(folder, side, atoms, 10 * batch, batch)
+        small, pids = (
+            patches(folder, side, atoms, 20 * batch, batch),
+            [*cluster.client.run(os.getpid).values(), os.getpid()],
+        )
         learned(small, atoms, cluster=cluster)
         rate = ROUNDS * small.size / learned(small, atoms, cluster=cluster)
-        source = PatchSource(images.Folder(folder, side), side, int(60 * minutes * rate), rng=1, batch_size=batch)
-        thread = threading.Thread(
-            target=learn,
-            args=(source, atoms),
-            kwargs={"rounds": 1, "cluster": cluster, "progress": lambda step: seen.append(step.batch)},
-        )
-        thread.start()
-        for _ in range(12):
-            thread.join(5 * minutes)
-            sizes = [resident(pid) for pid in pids]
-            now, most = (" | ".join(f"{size[which]:.0f} MiB" for size in sizes) for which in (0, 1))
-            passed = (time.monotonic() - start) / 60
-            yield f"| {passed:.0f} | {seen[-1] * batch:,} | {now} | {most.replace(' |', ',')} |"
-        thread.join()
-    passed, size = (time.monotonic() - start) / 60, 4 * side**2 * source.size / 1e9
+        source, seen, start = patches(folder, side, atoms, int(60 * minutes * rate), batch), [0], time.monotonic()
+        options = {"rounds": 1, "code_iter": FEW, "progress": lambda step: seen.append(step.batch), "cluster": cluster}
+        learning = threading.Thread(target=learn, args=(source, atoms), kwargs=options)
+        learning.start()
+        for part in range(1, 13):
+            while learning.is_alive() and seen[-1] < part * source.batches / 12:
+                learning.join(1)
+            sizes = " | ".join("{:.0f} MiB (at most {:.0f})".format(*resident(pid)) for pid in pids)
+            yield f"| {seen[-1] * batch:,} | {(time.monotonic() - start) / 60:.1f} | {sizes} |"
+        learning.join()
     yield ""
-    yield f"{source.size:,} patches, {size:.1f} GB of them, in {passed:.0f} minutes."
+    size = f"{source.size:,} patches, {4 * side**2 * source.size / 1e9:.1f} GB of them"
+    yield f"{size}: {minutes:g} minutes at {rate:.0f} a second."
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", help="photographs")
-    parser.add_argument("--minutes", type=float, help="stream patches for so long, and look at memory alone")
+    parser.add_argument(
+        "--minutes", type=float, help="stream patches for so long through workers, and look at their memory alone"
+    )
     given = parser.parse_args()
     folder, packages = given.folder, ("numpy", "dask", "distributed")
     if given.minutes is not None:
         with machine.Report(
             HERE / "results" / "streaming.md", "Patches that stream through workers", packages
         ) as report:
-            text = "One round of learning, 20x20 patches, 1,000 atoms, 2 workers of one thread: memory of each process."
+            text = (
+                "One round of learning, 20x20 patches, 1,000 atoms, 2 workers of one thread: as many patches as they code "
+                f"in the given time, but with {FEW} iterations instead of 20. Memory of each process."
+            )
             report.section("Memory", text, streaming_table(folder, given.minutes))
         return
     with machine.Report(HERE / "results" / "cluster.md", "On a cluster", packages) as report:

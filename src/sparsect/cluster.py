@@ -178,8 +178,8 @@ class Cluster:
         from dask.delayed import delayed
         from distributed import as_completed
 
-        atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(function, pure=False)
-        futures = self.client.compute([work(atoms, item, *told) for item in items])
+        atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(_worked, pure=False)
+        futures = self.client.compute([work(function, atoms, item, *told) for item in items])
         waiting = dict(zip(futures, items, strict=True))
         with self._explained():
             try:
@@ -198,7 +198,7 @@ class Cluster:
         """
         from dask.delayed import delayed
 
-        count = min(source.batches, SHARES * self.threads)
+        count = min(source.batches, SHARES * max(1, self.threads))
         bounds = [source.batches * share // count for share in range(count + 1)]
         shares = [range(*ends) for ends in itertools.pairwise(bounds)]
         if isinstance(source, DaskSource):
@@ -294,15 +294,21 @@ def _unpacked(source: bytes, device: str | None) -> Source:
 
 
 @functools.lru_cache(maxsize=1)
-def keep_memory() -> None:
+def _keep_memory() -> None:
     """Have this process keep memory that it frees: Dask's workers give it back at once, and then ask for it again.
 
     Arrays that come and go with every step of a solver would cost a third of the time.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
-        for setting in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            libc.mallopt(setting, 2**30)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**30)
+        # Older libraries refuse more than the second.
+        libc.mallopt(M_MMAP_THRESHOLD, 2**30) or libc.mallopt(M_MMAP_THRESHOLD, 2**25)
+
+
+def _worked(function: Callable[..., Any], *arguments: Any) -> Any:
+    _keep_memory()
+    return function(*arguments)
 
 
 def _coded(
@@ -311,7 +317,7 @@ def _coded(
     """What a worker does for its share: read a batch, code it, add up the sums, and so on with the next."""
     from distributed import get_worker
 
-    keep_memory()
+    _keep_memory()
     share, untold, last = _Share(work, numbers, told["device"]), list(numbers), time.monotonic()
 
     def seen(done: int) -> None:

@@ -27,7 +27,7 @@ from .arrays import (
     to_numpy,
 )
 from .checks import InputError, reject, whole_number
-from .cluster import Cluster, keep_memory
+from .cluster import Cluster
 from .devices import place, rows_at_a_time
 from .dictionary import Dictionary
 from .dictionary.sources import digest
@@ -221,7 +221,6 @@ def code(
 
 def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
     """Code one partition and write its codes; what came out, or why nothing did."""
-    keep_memory()
     try:
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
