@@ -286,7 +286,7 @@ def main():
             HERE / "results" / "streaming.md", "Patches that stream through workers", packages
         ) as report:
             text = (
-                "One round of learning, 20x20 patches, 1,000 atoms, 2 workers of one thread: as many patches as they code "
+                "One round of learning, 20x20 patches, 1,000 atoms, 2 workers of one thread: patches that they code "
                 f"in the given time, but with {FEW} iterations instead of 20. Memory of each process."
             )
             report.section("Memory", text, streaming_table(folder, given.minutes))
