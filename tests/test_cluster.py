@@ -82,6 +82,21 @@ def test_one_two_and_four_workers_give_the_dictionary_of_one_machine(photos, exp
         assert cluster.dashboard.startswith("http://127.0.0.1:")
 
 
+def test_what_travels_between_workers_does_not_grow_with_the_patches(photos, cluster):
+    """No more than the dictionary, the source and a sum for each share, for twelve batches and for a hundred."""
+    sums = 8 * (70 * 70 + 70 * 64 + 70)
+    for size in (3000, 25_000):
+        source = PatchSource(images.Folder(photos, 8), 8, size, rng=1, batch_size=250)
+        before = sum(cluster.client.run(_received).values())
+        learn(source, 70, rounds=1, code_iter=2, cluster=cluster)
+        moved = sum(cluster.client.run(_received).values()) - before
+        assert sums <= moved < 8 * 1.2 * sums + 2 * 4 * 70 * 64
+
+
+def _received(dask_worker):
+    return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
+
+
 def test_validation_and_other_coders(photos, cluster):
     settings = {
         "rounds": 1,

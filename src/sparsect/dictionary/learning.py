@@ -35,6 +35,10 @@ REMARKS = ("about", "computed")
 THRESHOLD = 0.0044
 
 
+# The parts of statistics that are arrays.
+ARRAYS = ("codes_codes", "codes_signals", "usage")
+
+
 @dataclass(frozen=True)
 class Statistics:
     """All that the update needs of the codes X of the signals Y; sums over signals, so they add up batch by batch.
@@ -60,8 +64,11 @@ class Statistics:
 
     def moved(self, move: Callable[[Array], Array]) -> Statistics:
         """The same with its arrays somewhere else."""
-        names = ("codes_codes", "codes_signals", "usage")
-        return replace(self, **{name: move(getattr(self, name)) for name in names})
+        return replace(self, **{name: move(getattr(self, name)) for name in ARRAYS})
+
+    def __sizeof__(self) -> int:
+        """Bytes, by which Dask decides where sums are added up."""
+        return object.__sizeof__(self) + sum(int(getattr(self, name).nbytes) for name in ARRAYS)
 
     @property
     def relative_error(self) -> float:

@@ -73,6 +73,10 @@ class Dictionary:
         """What is pickled: all but the factorisation, which is many times larger and soon made again, and copies."""
         return {name: value for name, value in self.__dict__.items() if name not in ("operator", "_placed")}
 
+    def __sizeof__(self) -> int:
+        """Bytes, by which Dask decides what is worth moving."""
+        return object.__sizeof__(self) + int(self.Phi.nbytes)
+
     def __repr__(self) -> str:
         m, n = self.Phi.shape
         return f"Dictionary({m}x{n}, {len(self.rounds)} rounds)"
