@@ -14,8 +14,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 import sparsect
-from sparsect import InputError, images
+from sparsect import InputError, gpu_options, images
 from sparsect.cluster import Cluster
+from sparsect.devices import product_precision
 from sparsect.dictionary import ArraySource, DaskSource, PatchSource, learn
 
 # Whoever is killed leaves sockets and tasks behind.
@@ -209,7 +210,47 @@ def test_dask_arrays(rng):
     np.testing.assert_allclose(learner.dictionary_.Phi, expected.Phi, atol=1e-6)
     assert ours.format == "csr"
     np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-6)
+    np.testing.assert_allclose(learner.inverse_transform(codes).compute(), learner.inverse_transform(ours), atol=1e-6)
+    with pytest.raises(InputError, match=r"X: got shape \(600, 15\), accepted is \(n_samples, 16\)"):
+        learner.transform(chunked[:, :15])
     assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(50, 8))).provenance
+
+
+def test_dask_arrays_of_small_integers_are_not_computed_to_code_others(rng):
+    X = rng.integers(0, 255, (200, 16), dtype=np.uint8)
+    np.testing.assert_array_equal(DaskSource(da.from_array(X, chunks=(50, 16))).batch(1), X[50:100])
+
+    def never(block):
+        raise AssertionError("computed")
+
+    lazy = da.from_array(X, chunks=(50, 16)).map_blocks(never, dtype=np.float64, meta=np.empty((0, 0)))
+    assert sparsect.SparseCoder(sparsity=3).fit(lazy).n_features_in_ == 16
+
+
+def test_what_a_worker_says(cluster):
+    """Errors of tasks are told from those of the cluster, and name the chunk; options for a GPU get there."""
+
+    def read(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == 1:
+            raise FileNotFoundError("no such part: 1.dat")
+        return block
+
+    X = da.random.default_rng(0).standard_normal((400, 16), chunks=(100, 16))
+    broken = DaskSource(X.map_blocks(read, meta=np.empty((0, 0))))
+    atoms = sparsect.Dictionary(np.eye(16, 20) + 0.1)
+    gather = lambda source: cluster.gather(atoms, source, sparsect.ADMM(), 20, 2, lambda done: None)  # noqa: E731
+    with pytest.raises(InputError, match=r"a worker failed: FileNotFoundError: no such part: 1.dat"):
+        gather(broken)
+    with pytest.raises(InputError, match="signals, chunk 3: got 16 entries that are NaN"):
+        gather(DaskSource(da.where(da.arange(400, chunks=100)[:, None] == 350, np.nan, X)))
+    said = []
+    with gpu_options(precision="tf32"):
+        cluster.each(_precision, atoms, [0], (), lambda item, answer: said.append(answer))
+    assert said == ["tf32"]
+
+
+def _precision(dictionary, item):
+    return product_precision()
 
 
 def test_bad_input(cluster, rng, tmp_path):
@@ -218,16 +259,21 @@ def test_bad_input(cluster, rng, tmp_path):
     X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))
     with pytest.raises(InputError, match="compute_chunk_sizes"):
         DaskSource(X[X[:, 0] > 0])
-    big = ArraySource(np.ones((60_000, 40)))
+    big = ArraySource(rng.standard_normal((60_000, 40)))
     with pytest.raises(InputError, match="or a Dask array"):
         learn(big, 5, rounds=1, cluster=cluster)
     with pytest.raises(InputError, match="scheduler: got 'tcp:"), Cluster("tcp://127.0.0.1:1"):
         pass
     with pytest.raises(InputError, match="scheduler: got 'nonsense"), Cluster("nonsense://x"):
         pass
+    (tmp_path / "scheduler.json").write_text("{}")
+    with pytest.raises(InputError, match="scheduler: got"), Cluster(str(tmp_path / "scheduler.json")):
+        pass
+    with pytest.raises(InputError, match="tls: got 2 names"):
+        Cluster("tls://127.0.0.1:1", tls=("a", "b"))
     with pytest.raises(InputError, match="no such file"), Cluster("tls://127.0.0.1:1", tls=("a", "b", "c")):
         pass
     with pytest.raises(InputError, match="workers"):
         Cluster(workers=0)
-    with pytest.raises(InputError, match="cluster: not open yet"):
+    with pytest.raises(InputError, match="cluster: not open"):
         learn(ArraySource(np.ones((10, 4))), 2, rounds=1, cluster=Cluster(workers=1))

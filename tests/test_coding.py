@@ -108,6 +108,43 @@ def test_a_part_that_cannot_be_coded_does_not_stop_the_others(photos, dictionary
     assert "at least 8x8" in manifest["failed"]["small"]
 
 
+def test_a_zarr_array_that_has_changed_is_coded_again(signals, dictionary, tmp_path):
+    source, names = stored("zarr", signals, tmp_path)
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    before = scipy.sparse.load_npz(tmp_path / "out" / f"{names[0]}.npz")
+    zarr.open_array(source, mode="r+")[:] = 2 * signals
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    after = scipy.sparse.load_npz(tmp_path / "out" / f"{names[0]}.npz")
+    np.testing.assert_allclose(after.toarray(), 2 * before.toarray(), atol=1e-4)
+
+
+def test_what_there_is(signals, dictionary, photos, tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "x.npy", signals[:5])
+    (tmp_path / "bad.jpg").write_text("nonsense")
+    monkeypatch.chdir(tmp_path)
+    parts = partitions(".", 64)
+    assert [part.name for part in parts] == ["a-x", "b-x", "bad"]
+    assert all(part.path.startswith(str(tmp_path)) for part in parts)
+    assert [part.name for part in partitions(photos / "inner" / "camera.png", 64)] == ["camera"]
+    manifest = code(".", tmp_path / "out", dictionary, SETTINGS)
+    assert "bad.jpg: not an image" in manifest["failed"]["bad"]
+    np.save(tmp_path / "a-x.npy", signals[:5])
+    with pytest.raises(InputError, match="whose codes would be in one file"):
+        code(".", tmp_path / "out", dictionary, SETTINGS)
+    with pytest.raises(InputError, match="other values of input"):
+        code("a", tmp_path / "out", dictionary, SETTINGS)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="nothing to code"):
+        code("none", tmp_path / "out", dictionary, SETTINGS)
+
+
+def test_a_call_that_made_nothing_leaves_no_conditions(photos, dictionary, tmp_path):
+    assert not code(photos, tmp_path, dictionary, Settings(SETTINGS.solver, 5, stride=0))["parts"]
+    assert len(code(photos, tmp_path, dictionary, SETTINGS)["parts"]) == 2
+
+
 def test_signals_without_a_signal_to_noise_ratio(dictionary, tmp_path):
     np.save(tmp_path / "nothing.npy", np.zeros((3, 64)))
     manifest = code(tmp_path / "nothing.npy", tmp_path / "out", dictionary, SETTINGS)

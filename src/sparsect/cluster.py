@@ -9,8 +9,10 @@ import itertools
 import operator
 import os
 import pickle
+import signal
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -20,7 +22,7 @@ import numpy as np
 from .algorithm import Solver
 from .arrays import Array, from_numpy, on_host, to_numpy
 from .checks import InputError, reject, whole_number
-from .devices import place
+from .devices import gpu_options, options_in_force, place
 from .dictionary import DaskSource, Dictionary, PatchSource, Source
 from .dictionary.learning import Statistics, gather_all
 
@@ -60,8 +62,10 @@ class Cluster:
         tls: Sequence[str] | None = None,
         device: str | None = None,
     ) -> None:
+        if tls is not None and len(tls) != 3:
+            raise reject("tls", f"{len(tls)} names", "three: certificate authority, certificate and key")
         self._scheduler, self._tls, self._device = scheduler, tls, device
-        self._workers = os.cpu_count() if workers is None else whole_number("workers", workers, 1)
+        self._workers = _cores() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()
         self._client: Any = None
 
@@ -84,14 +88,17 @@ class Cluster:
         if isinstance(self._scheduler, Client):
             self._client = self._scheduler
         elif self._scheduler is None:
-            local = LocalCluster(
-                n_workers=self._workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                silence_logs="CRITICAL",
-            )
-            self._client = self._open.enter_context(Client(self._open.enter_context(local)))
+            with contextlib.ExitStack() as started:
+                with _deaf_to_interrupts():
+                    local = LocalCluster(
+                        n_workers=self._workers,
+                        threads_per_worker=1,
+                        host="127.0.0.1",
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs="CRITICAL",
+                    )
+                self._client = started.enter_context(Client(started.enter_context(local)))
+                self._open = started.pop_all()
         else:
             self._client = self._open.enter_context(self._connected(str(self._scheduler)))
         return self
@@ -109,20 +116,23 @@ class Cluster:
         where = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
         try:
             return Client(**where, security=security, timeout=20)
-        except (OSError, ValueError) as error:
-            accepted = "the address of a Dask scheduler that runs, such as tcp://10.0.0.1:8786"
-            raise reject("scheduler", f"{scheduler!r} ({error})", accepted) from None
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
+            accepted = (
+                "the address or file of a Dask scheduler that runs, such as tcp://10.0.0.1:8786; with tls for tls://"
+            )
+            raise reject("scheduler", f"{scheduler!r} ({error or type(error).__name__})", accepted) from None
 
     def __exit__(self, *problem: object) -> None:
         # A scheduler that is gone cannot be left in order.
         with contextlib.suppress(OSError, TimeoutError):
             self._open.close()
+        self._client = None
 
     @property
     def client(self) -> Any:
         """The ``distributed.Client`` by which it is reached."""
-        if self._client is None:
-            raise InputError("cluster: not open yet, use it as in 'with Cluster(...) as cluster:'")
+        if self._client is None or self._client.status == "closed":
+            raise InputError("cluster: not open, use it as in 'with Cluster(...) as cluster:'")
         return self._client
 
     @property
@@ -155,6 +165,7 @@ class Cluster:
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
         told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
+        told["gpu"] = options_in_force()
         parts: list[Any] = []
         for share in self._shares(source):
             parts.append(None)
@@ -179,12 +190,12 @@ class Cluster:
         from distributed import as_completed
 
         atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(_worked, pure=False)
-        futures = self.client.compute([work(function, atoms, item, *told) for item in items])
-        waiting = dict(zip(futures, items, strict=True))
         with self._explained():
+            tasks = [work(options_in_force(), function, atoms, item, *told) for item in items]
+            waiting = dict(zip(self.client.compute(tasks), items, strict=True))
             try:
-                for future in as_completed(futures):
-                    seen(waiting.pop(future), future.result())
+                for future in as_completed(list(waiting)):
+                    seen(waiting.pop(future), _result(future))
             finally:
                 with contextlib.suppress(Exception):
                     self.client.cancel(list(waiting))
@@ -203,7 +214,8 @@ class Cluster:
         shares = [range(*ends) for ends in itertools.pairwise(bounds)]
         if isinstance(source, DaskSource):
             return [[(source.delayed(index), [index]) for index in share] for share in shares]
-        packed = pickle.dumps(source)
+        # Names of files are much alike.
+        packed = zlib.compress(pickle.dumps(source), 1)
         if len(packed) > SOURCE_BYTES:
             accepted = "photographs in files that workers can read, or a Dask array"
             raise reject("source", "signals or images in the memory of this process", accepted)
@@ -225,7 +237,7 @@ class Cluster:
             self.client.subscribe_topic(TOPIC, hear)
             future = self.client.compute(value)
             try:
-                return future.result()
+                return _result(future)
             finally:
                 with contextlib.suppress(Exception):
                     future.cancel()
@@ -246,13 +258,40 @@ class Cluster:
             raise InputError(f"scheduler: the connection to {where} was lost; what was whole is kept") from None
 
 
+def _result(future: Any) -> Any:
+    """What a task has come to; an error of its own, as when a file cannot be read, is told from one of the cluster."""
+    try:
+        return future.result()
+    except OSError as error:
+        if future.status != "error":
+            raise
+        raise InputError(f"a worker failed: {type(error).__name__}: {error}") from None
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in the block do not hear of Ctrl-C, which is for this one to deal with."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:
     """A Dask array of the sparse codes of X, chunk by chunk, by an estimator that is sent to every worker once."""
     import dask.array as da
     from dask.delayed import delayed
     from scipy.sparse import csr_array
 
-    X = X.rechunk({1: -1})
+    X = DaskSource(X).signals
     shared, code = delayed(coder), delayed(_transformed)
     meta = csr_array((0, 0), dtype=X.dtype)
     chunks = [
@@ -271,7 +310,7 @@ class _Share:
 
     def __init__(self, work: Any, numbers: Sequence[int], device: str | None) -> None:
         self._source = _unpacked(work, device) if isinstance(work, bytes) else None
-        self._chunk = None if self._source is not None else place(work, device)
+        self._chunk = None if self._source is not None else place(DaskSource.checked(work, numbers[0]), device)
         self._numbers, self._device = numbers, device
         self.batches = len(numbers)
 
@@ -289,7 +328,7 @@ class _Share:
 @functools.lru_cache(maxsize=2)
 def _unpacked(source: bytes, device: str | None) -> Source:
     """A source as the client sent it, the same object in every round, with the photographs it has decoded."""
-    unpacked: Source = pickle.loads(source)
+    unpacked: Source = pickle.loads(zlib.decompress(source))
     return unpacked.on_device(device) if isinstance(unpacked, PatchSource) else unpacked
 
 
@@ -306,9 +345,10 @@ def _keep_memory() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, 2**30) or libc.mallopt(M_MMAP_THRESHOLD, 2**25)
 
 
-def _worked(function: Callable[..., Any], *arguments: Any) -> Any:
+def _worked(gpu: dict[str, Any], function: Callable[..., Any], *arguments: Any) -> Any:
     _keep_memory()
-    return function(*arguments)
+    with gpu_options(**gpu):
+        return function(*arguments)
 
 
 def _coded(
@@ -330,7 +370,8 @@ def _coded(
             last = time.monotonic()
 
     placed = dictionary.placed_like(share.like)
-    total = gather_all(placed, share, told["coder"], told["limit"], told["code_iter"], seen).moved(to_numpy)
+    with gpu_options(**told["gpu"]):
+        total = gather_all(placed, share, told["coder"], told["limit"], told["code_iter"], seen).moved(to_numpy)
     return total if before is None else before + total
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import files
-from .algorithm import Solver
+from .algorithm import Solver, device_for
 from .arrays import (
     Array,
     compressed,
@@ -31,7 +31,8 @@ from .cluster import Cluster
 from .devices import place, rows_at_a_time
 from .dictionary import Dictionary
 from .dictionary.sources import digest
-from .images import Folder, read_image, reconstruct
+from .images import read_image, reconstruct
+from .images.files import FORMATS
 from .images.reconstruct import decibels
 from .problems import Problem
 from .solve import solve
@@ -47,20 +48,17 @@ WRITE_EVERY = 1.0
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work: a photograph, or some rows of an array in a file."""
+    """A piece of work: a photograph, or some rows of an array in a file.
+
+    ``version`` is size and time of what it is in, so that what has changed is coded again.
+    """
 
     name: str
     path: str
     kind: str
+    version: str
     first: int = 0
     last: int = 0
-
-    @property
-    def version(self) -> str:
-        """Size and time of the file, so that one which has changed is coded again."""
-        found = Path(self.path, "zarr.json") if self.kind == "zarr" else Path(self.path)
-        status = (found if found.exists() else Path(self.path)).stat()
-        return f"{status.st_size} bytes, {status.st_mtime_ns}"
 
     def read(self) -> Array:
         """The rows, (rows, m), in single precision; photographs are read elsewhere."""
@@ -100,41 +98,56 @@ def codes_of(
 
 
 def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> list[Part]:
-    """What there is to code: the photographs or ``.npy`` files in a folder, one ``.npy`` file, or a Zarr array.
+    """What there is to code: photographs and ``.npy`` files in a folder, one of them, or a Zarr array.
 
     Parameters
     ----------
     length : numbers of a signal, to check arrays against
     rows : of an array that make a partition
     """
-    found = Path(path)
+    # Workers may be at work in another folder.
+    found = Path(path).absolute()
     if not found.exists():
         raise InputError(f"{path}: no such file or folder")
     if (found / "zarr.json").exists() or (found / ".zarray").exists():
-        return _rows_of(found, "zarr", length, rows)
-    arrays = sorted(found.rglob("*.npy")) if found.is_dir() else [found]
-    if arrays:
-        return [part for name in arrays for part in _rows_of(name, "npy", length, rows)]
-    photographs = Folder(found)
-    return [Part(_stem(name, found), str(name), "photograph") for name in photographs.paths]
+        return _rows_of(found, found.parent, "zarr", length, rows)
+    inside = sorted(name for name in found.rglob("*") if name.is_file()) if found.is_dir() else [found]
+    folder = found if found.is_dir() else found.parent
+    parts = []
+    for name in inside:
+        if name.suffix.lower() in FORMATS:
+            parts.append(Part(_stem(name, folder), str(name), "photograph", _version([name])))
+        elif name.suffix == ".npy":
+            parts += _rows_of(name, folder, "npy", length, rows)
+    if not parts:
+        raise reject(str(path), "nothing to code", f"photographs ({', '.join(FORMATS)}), .npy files, or a Zarr array")
+    return parts
 
 
-def _rows_of(path: Path, kind: str, length: int, rows: int) -> list[Part]:
+def _version(names: Iterable[Path]) -> str:
+    found = [name.stat() for name in names]
+    return f"{sum(each.st_size for each in found)} bytes, {max(each.st_mtime_ns for each in found)}"
+
+
+def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> list[Part]:
     """Partitions of the rows of one array."""
     try:
         array = _opened(str(path), kind)
     except ImportError:
         raise InputError(f"{path}: zarr is not installed; pip install 'sparsect[cluster]'") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read as an array ({str(error).splitlines()[0]})") from None
+    except (OSError, ValueError, EOFError, AttributeError, KeyError, TypeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{path}: cannot be read as an array ({reason})") from None
     shape, number = tuple(array.shape), array.dtype
     if len(shape) != 2 or shape[1] != length or shape[0] == 0 or number.kind not in "fiu":
         raise reject(str(path), f"an array of shape {shape} and dtype {number}", f"(rows, {length}) of real numbers")
     starts = range(0, shape[0], rows)
-    stem = _stem(path, path.parent)
+    stem = _stem(path, folder)
+    version = _version(path.rglob("*") if kind == "zarr" else [path])
+    names = [stem] if len(starts) == 1 else [f"{stem}-{number:05d}" for number in range(len(starts))]
     return [
-        Part(stem if len(starts) == 1 else f"{stem}-{number:05d}", str(path), kind, start, min(start + rows, shape[0]))
-        for number, start in enumerate(starts)
+        Part(name, str(path), kind, version, start, min(start + rows, shape[0]))
+        for name, start in zip(names, starts, strict=True)
     ]
 
 
@@ -175,16 +188,21 @@ def code(
     folder = Path(out)
     files.check_writable(folder / MANIFEST)
     parts = partitions(path, dictionary.Phi.shape[0], whole_number("rows", rows, 1))
-    if len({part.name for part in parts}) < len(parts):
-        raise reject("input", "files whose names differ only in what they end with", "names of their own")
+    named = {part.name: part for part in parts}
+    for part in parts:
+        if named[part.name] is not part:
+            both = f"{part.path} and {named[part.name].path}"
+            raise reject(
+                "input", f"{both}, whose codes would be in one file", "names that differ in more than their ends"
+            )
     atoms = digest([to_numpy(dictionary.Phi)])
     made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
+    made_with["input"] = str(Path(path).absolute())
     known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
-    versions = {part.name: part.version for part in parts}
     found = {
         name: known[name]
-        for name, version in versions.items()
-        if known.get(name, {}).get("version") == version and (folder / f"{name}.npz").exists()
+        for name, part in named.items()
+        if known.get(name, {}).get("version") == part.version and (folder / f"{name}.npz").exists()
     }
     waiting = [part for part in parts if part.name not in found]
     failed: dict[str, str] = {}
@@ -201,7 +219,7 @@ def code(
         if isinstance(outcome, str):
             failed[part.name] = outcome
         else:
-            found[part.name] = outcome | {"version": versions[part.name]}
+            found[part.name] = outcome | {"version": part.version}
         if time.monotonic() > written + WRITE_EVERY:
             write()
             written = time.monotonic()
@@ -238,7 +256,8 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
             return _outcome(seen.codes.matrix, seen.patch_snr_db)
         signals = part.read()
         limits = (settings.sparsity, settings.max_iter, settings.refit)
-        codes = codes_of(signals, dictionary, settings.solver, *limits, settings.device)
+        device = device_for(settings.solver, settings.device)
+        codes = codes_of(signals, dictionary, settings.solver, *limits, device)
         files.write_npz(out, files.csr_arrays(codes))
         left = codes @ to_numpy(dictionary.Phi).T - signals
         return _outcome(codes, decibels(float(squared_norm(signals).sum()), float(squared_norm(left).sum())))
@@ -263,6 +282,8 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
         known, before = dict(manifest["parts"]), {name: manifest[name] for name in made_with}
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{folder / MANIFEST}: damaged; give another folder, or remove it to start anew") from None
+    if not known:
+        return {}
     other = [name for name, value in json.loads(json.dumps(made_with)).items() if before[name] != value]
     if other:
         raise InputError(f"{folder}: holds codes with other values of {', '.join(other)}; give another folder")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -43,9 +43,9 @@ def gpu_options(*, precision: str | None = None, memory: float | None = None) ->
     ----------
     precision : of the products with Phi in steps of the Difference Map, the annealed map and ADMM on float32 tensors
 
-        - "float32": errors of 4e-7; three times as slow as the next
+        - "float32": errors of 4e-7; 3.5 times as slow as the next
         - "bf16x3": images are sums of three bfloat16 products, with errors of 7e-6, corrections in TF32
-        - "tf32": errors of 3e-4, below which nothing converges; a tenth faster than "bf16x3"
+        - "tf32": errors of 3e-4, below which nothing converges; 5 to 10 % faster than "bf16x3"
         - "fp16": the same errors in half the bytes, for numbers of about one size; 1.4 to 2 times as fast as "bf16x3"
         - "auto": "bf16x3"; in dictionary learning, where only sums over very many codes matter, "fp16"
 
@@ -71,6 +71,16 @@ def gpu_options(*, precision: str | None = None, memory: float | None = None) ->
         yield
     finally:
         _options.reset(token)
+
+
+def options_in_force() -> dict[str, Any]:
+    """What :func:`gpu_options` has to be given elsewhere to have the same in force there."""
+    return asdict(_options.get())
+
+
+def memory_allowed() -> float | None:
+    """Bytes that may be used, if that was said."""
+    return _options.get().memory
 
 
 def product_precision() -> str:
@@ -144,7 +154,7 @@ def place(array: Array, device: str | None) -> Array:
         if name == "auto":
             return array
         why = "was built without CUDA" if torch.version.cuda is None else "finds no GPU that it can use"
-        raise InputError(f"device: got {name!r}, but torch {why}; accepted is 'cpu'")
+        raise InputError(f"device: got {name!r}, but torch {why}; accepted is 'cpu' or 'auto'")
     if name == "auto":
         if not on_host(array):
             return array
@@ -174,7 +184,7 @@ def rows_at_a_time(like: Array, shape: tuple[int, int], otherwise: int) -> int:
     if on_host(like):
         return otherwise
     each = bytes_a_row(like, shape)
-    available = _options.get().memory or SHARE * _free_memory(like)
+    available = memory_allowed() or SHARE * _free_memory(like)
     rows = int(available / each)
     if rows == 0:
         raise reject("memory", f"{available:.0f} bytes", f"at least {each} bytes for signals of this size")

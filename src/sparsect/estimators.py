@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Self
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -51,6 +52,7 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if _is_dask(X):
+            self._check_length(X)
             return coded_chunks(self, X, self.n_components_)
         X = self._checked(X, reset=False)
         n_atoms, n_features = self.components_.shape
@@ -65,8 +67,11 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def inverse_transform(self, codes: Any) -> Array:
         """The signals that codes stand for, (n_samples, n_features)."""
         check_is_fitted(self)
-        if codes.ndim != 2 or codes.shape[1] != self.n_components_:
-            raise reject("codes", f"shape {tuple(codes.shape)}", f"(n_samples, {self.n_components_})")
+        if getattr(codes, "ndim", 0) != 2 or codes.shape[1] != self.n_components_:
+            raise reject("codes", f"shape {tuple(getattr(codes, 'shape', ()))}", f"(n_samples, {self.n_components_})")
+        if _is_dask(codes):
+            meta = np.empty((0, 0), dtype=np.result_type(codes.dtype, to_numpy(self.components_).dtype))
+            return codes.map_blocks(self.inverse_transform, chunks=(codes.chunks[0], (self.n_features_in_,)), meta=meta)
         atoms, library = to_numpy(self.components_), type(codes).__module__.partition(".")[0]
         if library == "torch":
             return codes @ from_numpy(atoms, codes).to(codes.dtype)
@@ -76,6 +81,8 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool = True) -> Array:
         """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
+        if compat.is_torch_array(X) and on_host(X):
+            X = to_numpy(floating("X", X, dimensions=(2,)))
         if not (hasattr(X, "device") and not on_host(X)):
             return validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
         X = floating("X", X, dimensions=(2,))
@@ -83,9 +90,13 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "at least one row of real numbers")
         if reset:
             self.n_features_in_ = int(X.shape[1])
-        elif X.shape[1] != self.n_features_in_:
-            raise reject("X", f"{X.shape[1]} features", f"{self.n_features_in_}, as fit saw")
+        else:
+            self._check_length(X)
         return X
+
+    def _check_length(self, X: Any) -> None:
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise reject("X", f"shape {tuple(X.shape)}", f"(n_samples, {self.n_features_in_}), as fit saw")
 
     def _solver(self, like: Array) -> Solver:
         if not isinstance(self.method, str):
@@ -154,8 +165,11 @@ class SparseCoder(_Coder):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that the dictionary is one for signals like the rows of X; nothing is learned."""
-        X = self._checked(X)
-        features = X.shape[1]
+        if _is_dask(X):
+            self.n_features_in_ = int(DaskSource(X).signals.shape[1])
+        else:
+            X = self._checked(X)
+        features = self.n_features_in_
         plain = self.dictionary is None and features != 400
         dictionary = as_dictionary(_cosines(features) if plain else self.dictionary)
         if dictionary.Phi.shape[0] != features:

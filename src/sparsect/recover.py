@@ -62,7 +62,7 @@ def recover(
     max_iter, max_seconds : when to stop at the latest; seconds count iterating only.
     tol : a row has converged when its gap is at most tol times the norm of its starting point. Default 1e-6, or 1e-4
         in single precision. Converged rows leave the batch and cost no more time.
-    callback : called with a :class:`~sparsect.Snapshot` after every step, on a GPU every 25 steps; return True to stop.
+    callback : called with a :class:`~sparsect.Snapshot` after every step, on a GPU every 25 or fewer; True stops.
     record : measures for ``result.history``: names among gap, residual_norm, converged, support, x, or a mapping
         from names of your own to functions of a snapshot, ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
     record_at : every so many iterations, or a list of iterations. The clock stands still while measuring.

@@ -26,7 +26,7 @@ class Result:
     gap : (batch,), distance between the two points the solver last compared; each solver says which
     converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||. Nothing would change any more then;
         how well x fits is for ``residual_norm`` to say
-    n_iter : (batch,), steps each row took
+    n_iter : (batch,), steps each row took; on a GPU, where rows are looked at now and then, it may be a few too many
     stable : (batch,), whether the support of the solver's sparse point stayed the same in the last hundredth of those
         steps, one at least; None from solvers that do not look
     setup_seconds : time spent factoring Phi during this run (none if it was factored before)

@@ -200,7 +200,10 @@ class Run:
             self.progress = self._without(after, done, lost, before) if leaving else after
 
     def _steps(self, problem: Problem, state: Any, count: int, goal: np.ndarray[Any, Any]) -> Any:
-        """``count`` steps of a solver that does not leap; a row that is done within several of them takes no more."""
+        """``count`` steps of a solver that does not leap, one on a CPU.
+
+        A row that is done within several of them takes no more, but for fused ones, which are cheaper than looking.
+        """
         if on_host(problem.y):
             return self.solver.step(problem, state)
         fused = getattr(self.solver, "fused", None)

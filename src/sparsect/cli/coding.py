@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import numpy as np
 
 from ..checks import InputError, choice, reject
 from ..coding import ROWS, Settings
 from ..coding import code as code_everything
+from ..devices import place
 from ..dictionary import load_dictionary
 from ..images.settings import METHOD, tuned_for_images
 from ..solvers import METHODS
@@ -48,6 +50,9 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
         solver=tuned_for_images(choice("--method", options["method"], METHODS)),
         **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},
     )
+    if not on_cluster:
+        # Refused before anything is read.
+        place(np.zeros(1, dtype=np.float32), options["device"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=None)
     with cluster() as running, bar:

@@ -61,7 +61,9 @@ def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
 
     for option in (
-        click.option("--memory", type=float, help="GiB of the GPU's memory to use.  [default: most of what is free]"),
+        click.option(
+            "--memory", type=float, help="GiB of a GPU for signals coded at a time.  [default: most of what is free]"
+        ),
         click.option("--precision", help=f"Of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
         click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if any."),
     ):
@@ -76,6 +78,10 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Any, scheduler: str | None, workers: int | None, tls: Any, **options: Any) -> None:
         if scheduler is None and (workers is not None or tls is not None):
             raise InputError("--workers, --tls: got them without --scheduler, accepted are they with it")
+        if scheduler and workers is not None:
+            raise InputError("--workers: got it with an address, accepted is it with --scheduler alone")
+        if scheduler == "" and tls is not None:
+            raise InputError("--tls: got it without an address, accepted is it with a tls:// address")
 
         @contextlib.contextmanager
         def cluster() -> Iterator[Cluster | None]:
@@ -83,7 +89,10 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
                 yield None
                 return
             # What becomes of workers is for errors to say, not for Dask's log.
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            with contextlib.suppress(ImportError):
+                import distributed  # noqa: F401, its own levels are set when it is imported
+            for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
             with Cluster(scheduler or None, workers=workers, tls=tls, device=options["device"]) as running:
                 if not options["quiet"]:
                     click.echo(f"Dask's dashboard: {running.dashboard}", err=True)

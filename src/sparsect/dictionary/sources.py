@@ -70,31 +70,43 @@ class ArraySource:
 
 
 class DaskSource:
-    """The rows of a Dask array, one batch for each of its chunks of rows; they are computed where they are coded."""
+    """The rows of a Dask array, one batch for each of its chunks of rows; they are computed where they are coded.
+
+    ``signals`` is the array as it is used: of floating-point numbers, its columns in one chunk.
+    """
 
     def __init__(self, signals: Any) -> None:
         if signals.ndim != 2:
             raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "2 dimensions")
-        self._signals = signals.rechunk({1: -1})
-        rows = self._signals.chunks[0]
+        if signals.dtype.kind in "iub":
+            signals = signals.astype(np.float64)
+        if signals.dtype not in (np.float32, np.float64):
+            raise reject("signals", f"a Dask array of {signals.dtype}", "real numbers: float32, float64 or integers")
+        self.signals = signals.rechunk({1: -1})
+        rows = self.signals.chunks[0]
         if not all(count > 0 for count in rows):
             raise reject("signals", f"chunks of {rows} rows", "chunks of known sizes (compute_chunk_sizes), none empty")
         self.size, self.batches = sum(rows), len(rows)
 
     def batch(self, index: int) -> Array:
         """The chunk, computed and brought here."""
-        return np.asarray(self._signals.blocks[index].compute())
+        return self.checked(self.signals.blocks[index].compute(), index)
+
+    @staticmethod
+    def checked(chunk: Any, index: int) -> Array:
+        """The chunk once it has been computed, wherever that was."""
+        return floating(f"signals, chunk {index}", chunk, dimensions=(2,))
 
     def delayed(self, index: int) -> Any:
         """The chunk as a task that others can depend on."""
-        return self._signals.blocks[index].to_delayed().item()
+        return self.signals.blocks[index].to_delayed().item()
 
     @property
     def provenance(self) -> dict[str, Any]:
         """The number of signals, the chunks, and Dask's own name for how they are computed."""
         from dask.base import tokenize
 
-        return {"signals": self.size, "chunks": list(self._signals.chunks[0]), "token": tokenize(self._signals)}
+        return {"signals": self.size, "chunks": list(self.signals.chunks[0]), "token": tokenize(self.signals)}
 
 
 class PatchSource:

@@ -188,8 +188,9 @@ class Folder(Sequence[Array]):
             return self._decoded[index]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: names and sizes, not the photographs."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_decoded", "_lock")}
+        """What is pickled: names, good in any folder, and sizes, not the photographs."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_decoded", "_lock")}
+        return state | {"paths": [path.absolute() for path in self.paths]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state

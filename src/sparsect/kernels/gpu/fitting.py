@@ -6,9 +6,11 @@ import triton
 import triton.language as tl
 
 from ...arrays import Array
+from ...devices import memory_allowed
 
-# Rows are solved in groups whose normal equations take at most this much memory.
-GROUP_BYTES = 2**30
+# Rows are solved in groups whose normal equations and their factors take at most this much memory, or this part of what
+# is allowed.
+GROUP_BYTES, PART = 2**31, 0.5
 
 
 @triton.jit(do_not_specialize=["size"])
@@ -46,7 +48,7 @@ def fit(gram: Array, Phi: Array, y: Array, support: Array, ridge: float) -> Arra
     size = int(counts.max())
     x = torch.zeros((batch, n), dtype=y.dtype, device=y.device)
     block = triton.next_power_of_2(max(size, 1))
-    group = max(1, GROUP_BYTES // (8 * max(size, 1) ** 2))
+    group = max(1, int(min(GROUP_BYTES, PART * (memory_allowed() or GROUP_BYTES / PART)) / (16 * max(size, 1) ** 2)))
     for start in range(0, batch if size else 0, group):
         rows = slice(start, start + group)
         chosen, data = support[rows], y[rows].to(torch.float64)

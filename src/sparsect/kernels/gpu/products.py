@@ -1,7 +1,7 @@
 """Products with the basis of a row space on a GPU, and what their precision asks of the operands.
 
-float32   both operands as they are, errors of 5e-7
-bf16x3    images as hi hi + lo hi + hi lo, each factor two bfloat16 numbers, errors of 5e-6; corrections in TF32
+float32   both operands as they are, errors of 4e-7
+bf16x3    images as hi hi + lo hi + hi lo, each factor two bfloat16 numbers, errors of 7e-6; corrections in TF32
 tf32      both operands rounded to 11 bits by the matrix units, errors of 3e-4
 fp16      the same 11 bits in half the bytes; numbers are scaled to fit, those below 6e-5 of the largest lose bits
 """
@@ -61,11 +61,11 @@ class Basis:
         self.analysis = analysis.to(self.operand).T.contiguous().T
         self.synthesis = synthesis.to(self.coordinate).T.contiguous().T
 
-    def scale(self, like: Array) -> float:
+    def scale(self, *arrays: Array) -> float:
         """The power of two that the numbers of a batch are divided by, so that they fit: 1 but for fp16."""
         if self.precision != "fp16":
             return 1.0
-        largest = float(max(like.max(), -like.min())) or 1.0
+        largest = max(float(max(array.max(), -array.min())) for array in arrays) or 1.0
         fits = 1 / ROOM < largest < ROOM or not math.isfinite(largest)
         return 1.0 if fits else 2.0 ** round(math.log2(largest))
 

@@ -71,7 +71,7 @@ def shrink(
     gains = values / (values * values + mu)
     # Images are wanted only for corrections, so that gains and singular values go into the matrix.
     products = Basis((analysis * (values * gains), synthesis, values), precision)
-    scale = products.scale(z)
+    scale = products.scale(z, point)
     coordinates = products.padded(target * (gains / scale)).to(products.coordinate)
     operand = products.operands(*z.shape)
     launch(_operand, rescaled(point, 1 / scale), operand, SPLIT=products.split)
