@@ -89,15 +89,15 @@ class Cluster:
             self._client = self._scheduler
         elif self._scheduler is None:
             with contextlib.ExitStack() as started:
-                with _deaf_to_interrupts():
-                    local = LocalCluster(
-                        n_workers=self._workers,
-                        threads_per_worker=1,
-                        host="127.0.0.1",
-                        dashboard_address="127.0.0.1:0",
-                        silence_logs="CRITICAL",
-                    )
+                local = LocalCluster(
+                    n_workers=self._workers,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs="CRITICAL",
+                )
                 self._client = started.enter_context(Client(started.enter_context(local)))
+                self._client.register_plugin(_deaf_to_interrupts())
                 self._open = started.pop_all()
         else:
             self._client = self._open.enter_context(self._connected(str(self._scheduler)))
@@ -272,17 +272,17 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started in the block do not hear of Ctrl-C, which is for this one to deal with."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _deaf_to_interrupts() -> Any:
+    """Has workers on a terminal not hear of Ctrl-C, which is for the process that started them to deal with."""
+    from distributed import WorkerPlugin
+
+    class Deaf(WorkerPlugin):  # type: ignore[misc]
+        name = "sparsect-interrupts"
+
+        def setup(self, worker: Any) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return Deaf()
 
 
 def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:
