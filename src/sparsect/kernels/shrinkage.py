@@ -12,6 +12,15 @@ Matrix = np.ndarray[Any, Any]
 
 
 @compiled
+def _move(j, w, moved, after, z, point):
+    """Put what an entry was shrunk to in its place; returns what that adds to the square of the gap."""
+    apart, change = point[j] - w[j] - after, after - z[j]
+    z[j] = after
+    point[j] = after + after - moved
+    return apart * apart + change * change
+
+
+@compiled
 def _simple_power(w, threshold, twice, z, point):
     """A step of one row where the exponent is 1, 3/2 or 2, half of ``twice``; returns the gap."""
     number = z.dtype.type
@@ -20,10 +29,7 @@ def _simple_power(w, threshold, twice, z, point):
         moved = z[j] - w[j]
         ratio = threshold / max(abs(moved), tiny)
         after = max(one - ratio * (one if twice == 2 else (np.sqrt(ratio) if twice == 3 else ratio)), zero) * moved
-        apart, change = point[j] - w[j] - after, after - z[j]
-        total += apart * apart + change * change
-        z[j] = after
-        point[j] = after + after - moved
+        total += _move(j, w, moved, after, z, point)
     return np.sqrt(total)
 
 
@@ -36,10 +42,7 @@ def _any_power(w, threshold, exponent, z, point):
         moved, after = z[j] - w[j], number(0)
         if abs(moved) > threshold:
             after = moved * (number(1) - (threshold / abs(moved)) ** exponent)
-        apart, change = point[j] - w[j] - after, after - z[j]
-        total += apart * apart + change * change
-        z[j] = after
-        point[j] = after + after - moved
+        total += _move(j, w, moved, after, z, point)
     return np.sqrt(total)
 
 
