@@ -359,3 +359,38 @@ class TestLeastSquares:
         x = on_support(sparsect.as_operator(Phi), y, np.ones((1, 6), dtype=bool))
         np.testing.assert_allclose(Phi.T @ (Phi @ x[0] - y[0]), 0, atol=1e-6)
         assert np.abs(x).max() < 100
+
+
+class TestPursuitInSinglePrecision:
+    """Greedy fits of float32 data are least-squares fits, whatever the condition of the columns they take."""
+
+    @pytest.fixture
+    def problem(self, rng):
+        """Columns of zero mean: 64 numbers each, rank 63."""
+        Phi = rng.standard_normal((64, 256))
+        Phi = ((Phi - Phi.mean(axis=0)) / np.linalg.norm(Phi, axis=0)).astype(np.float32)
+        return Phi, rng.standard_normal((50, 64)).astype(np.float32)
+
+    @pytest.mark.parametrize("method", ["omp", "ormp"])
+    def test_no_more_columns_than_the_rank(self, problem, method):
+        result = sparsect.recover(*problem, 100, method, tol=0)
+        assert result.support.sum(axis=1).max() <= 63
+
+    @pytest.mark.parametrize("method", ["omp", "ormp"])
+    def test_is_the_least_squares_fit(self, problem, method):
+        Phi, y = problem
+        result = sparsect.recover(Phi, y, 62, method, tol=0)
+        for row in range(10):
+            columns = Phi[:, result.support[row]].astype(np.float64)
+            best = np.linalg.lstsq(columns, y[row].astype(np.float64), rcond=None)[0]
+            residual = np.linalg.norm(columns @ best - y[row])
+            # What the answer itself loses by being float32.
+            rounding = 64 * np.finfo(np.float32).eps * np.linalg.norm(best)
+            assert result.residual_norm[row] <= residual + rounding
+            assert result.gap[row] == pytest.approx(residual, rel=1e-3)
+
+    @pytest.mark.parametrize("method", ["omp", "ormp"])
+    def test_more_columns_never_fit_worse(self, problem, method):
+        Phi, y = problem
+        residuals = [sparsect.recover(Phi, y, s, method, tol=0).gap for s in range(50, 70, 2)]
+        assert (np.diff(residuals, axis=0) <= 1e-5).all()

@@ -57,7 +57,7 @@ def _row_by_row(operator: Operator, y: Array, support: Array) -> Array:
     from .kernels.rows import over_rows
 
     (m, n), batch = operator.shape, y.shape[0]
-    gram, columns = operator.double_gram_matrix, contiguous(operator.Phi.T)
+    gram, columns = operator.double_gram_matrix, operator.columns
     x = np.empty((batch, n), dtype=y.dtype)
     size = int(np.max(np.count_nonzero(support, axis=-1)))
     dependent = DEPENDENT * max(m, n)

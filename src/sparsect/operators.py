@@ -17,12 +17,14 @@ from .arrays import (
     Array,
     check_magnitude,
     conj,
+    contiguous,
     epsilon,
     floating,
     from_numpy,
     generator,
     is_complex,
     is_numpy,
+    is_single,
     namespace,
     norm,
 )
@@ -45,6 +47,8 @@ class Operator(ABC):
     is_dense: bool = False
     gram_matrix: Array
     double_gram_matrix: Array
+    columns: Array
+    rank_tol: float
     Phi: Array
     frame_bound: float | None = None
     factor_seconds: float = 0.0
@@ -157,8 +161,15 @@ class DenseOperator(Operator):
         return gram
 
     @cached_property
+    def columns(self) -> Array:
+        """Phi transposed and laid out column after column, as compiled kernels read it."""
+        return contiguous(self.Phi.T)
+
+    @cached_property
     def double_gram_matrix(self) -> Array:
         """The Gram matrix with products and sums in double precision, whatever Phi's dtype."""
+        if not is_single(self.Phi):
+            return self.gram_matrix
         xp = namespace(self.Phi)
         start = time.perf_counter()
         wide = xp.astype(self.Phi, xp.complex128 if is_complex(self.Phi) else xp.float64)

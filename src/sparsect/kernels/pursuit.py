@@ -1,14 +1,18 @@
-"""Orthogonal matching pursuit, row by row: select a column, extend a Cholesky factor, update all correlations.
+"""Orthogonal matching pursuit, row by row: select a column, orthogonalise it, update all correlations.
 
-For one row with selected columns I (in order) and G = Phi^H Phi, let L L^H = G[I, I] and q be the part of the last
-selected column that is orthogonal to the others, at unit norm. With w = L^-H e, e the last unit vector, q = Phi_I w, so
-v = q^H Phi = w^H G[I, :] is a combination of rows of G. Then
+For one row with selected columns I (in order) and G = Phi^H Phi, let q_0, q_1, ... be the columns orthonormalised one
+after the other, q_r = Phi_I w_r. Of a new column phi_i, the parts t_r = q_r^H phi_i = w_r^H G[I, i] are taken away;
+what is left has the squared norm G_ii - sum |t_r|^2 and, at unit norm, is the next q. With v = q^H Phi = w^H G[I, :],
 
-    correlation c = Phi^H r   loses  conj(v) a   where a = q^H y = c_i / L_kk
+    correlation c = Phi^H r   loses  conj(v) a   where a = q^H y
     freedom     d = squared norm of each column's part orthogonal to the selected ones, loses |v|^2
 
-and the least-squares coefficients are L^-H a. L is stored by rows, packed. Work per selection is k n, for k selected of
-n columns, with nothing kept but L: Batch-OMP (Rubinstein, Zibulevsky, Elad 2008) with the freedom added.
+and the least-squares coefficients are sum a_r w_r. The w_r are stored one after the other. Work per selection is k n,
+for k selected of n columns, with nothing kept but W: Batch-OMP (Rubinstein, Zibulevsky, Elad 2008) with the freedom
+added.
+
+c and d, which only rank columns, have the precision of Phi. W and a, which make the answer, and the squared norm of the
+residual are in double precision whatever Phi's, computed from the selected columns and y themselves.
 """
 
 from __future__ import annotations
@@ -19,77 +23,79 @@ from .rows import compiled
 
 
 @compiled
-def select(first, last, limit, dependent, follow, gram, c, d, L, order, a, count, energy, goal, quiet):
+def select(
+    first, last, limit, dependent, follow, gram, exact, columns, y, c, d, W, order, a, count, energy, goal, quiet
+):
     """Take columns in rows ``first`` to ``last`` until ``limit`` are taken, none is left, or the residual is small.
 
     Parameters
     ----------
     dependent : columns whose freedom is below this fraction of their squared norm cannot be taken
     follow : whether squared correlations are divided by the freedom (order-recursive) or by the squared norm
-    gram : (n, n)
+    gram, exact : (n, n), in Phi's precision and in double precision
+    columns : (n, m), the columns of Phi, one after the other; y : (batch, m)
     c, d : (batch, n), correlations and freedom
-    L : (batch, capacity (capacity + 1) / 2); order, a : (batch, capacity)
+    W : (batch, capacity (capacity + 1) / 2); order, a : (batch, capacity)
     count : (batch,), columns taken
     energy : (batch,), squared norm of the residual, and ``goal``, at which a row stops
     quiet : (batch,), squared correlations with unit columns up to this are rounding
     """
-    n = gram.shape[0]
-    v = np.empty(n, c.dtype)
-    w = np.empty(limit, c.dtype)
+    n, m = columns.shape
+    squares = np.diag(gram).real.copy()
+    v, rough = np.empty(n, c.dtype), np.empty(limit, c.dtype)
+    w, g = np.empty(limit, W.dtype), np.empty(limit, W.dtype)
     for row in range(first, last):
-        correlation, freedom, factor, taken = c[row], d[row], L[row], order[row]
+        correlation, freedom, basis, taken, amounts = c[row], d[row], W[row], order[row], a[row]
         k = count[row]
         while k < limit and energy[row] > goal[row]:
-            best, i = quiet[row], -1
+            best, i = 0.0, -1
             for j in range(n):
-                if freedom[j] > dependent * gram[j, j].real:
+                if freedom[j] > dependent * squares[j]:
                     z = correlation[j]
-                    score = (z.real * z.real + z.imag * z.imag) / (freedom[j] if follow else gram[j, j].real)
-                    if score > best:
+                    square = z.real * z.real + z.imag * z.imag
+                    score = square / (freedom[j] if follow else squares[j])
+                    if score > best and square > quiet[row] * squares[j]:
                         best, i = score, j
             if i < 0:
                 break
-            base = k * (k + 1) // 2
-            rest = gram[i, i].real
             for r in range(k):
-                start = r * (r + 1) // 2
-                t = gram[i, taken[r]]
-                for q in range(r):
-                    t -= factor[base + q] * np.conj(factor[start + q])
-                t /= factor[start + r]
-                factor[base + r] = t
+                g[r] = np.conj(exact[i, taken[r]])
+            amount = W.dtype.type(0)
+            for j in range(m):
+                amount += np.conj(columns[i, j]) * y[row, j]
+            rest = exact[i, i].real
+            w[: k + 1] = 0
+            w[k] = 1
+            for r in range(k):
+                t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+                for q in range(r + 1):
+                    t += np.conj(line[q]) * g[q]
+                for q in range(r + 1):
+                    w[q] -= line[q] * t
                 rest -= t.real * t.real + t.imag * t.imag
-            if rest <= dependent * gram[i, i].real:
+                amount -= np.conj(t) * amounts[r]
+            if rest <= dependent * exact[i, i].real:
                 freedom[i] = -1
                 continue
-            pivot = np.sqrt(rest)
-            factor[base + k] = pivot
-            taken[k] = i
-            _last_column_of_inverse(factor, k, w)
-            _combine_rows(gram, taken, w, k + 1, v)
-            amount = correlation[i] / pivot
-            a[row, k] = amount
+            if abs(freedom[i] - rest) > 0.5 * rest:
+                # Rounding has made the column look better or worse than it is: rank it again as what it is.
+                freedom[i] = rest
+                continue
+            pivot, base = np.sqrt(rest), k * (k + 1) // 2
+            for r in range(k + 1):
+                basis[base + r] = rough[r] = w[r] / pivot
+            amount /= pivot
+            taken[k], amounts[k] = i, amount
             energy[row] -= amount.real * amount.real + amount.imag * amount.imag
+            _combine_rows(gram, taken, rough, k + 1, v)
+            step = c.dtype.type(amount)
             for j in range(n):
                 z = v[j]
-                correlation[j] -= np.conj(z) * amount
+                correlation[j] -= np.conj(z) * step
                 freedom[j] -= z.real * z.real + z.imag * z.imag
             freedom[i] = -1
             k += 1
         count[row] = k
-
-
-@compiled
-def _last_column_of_inverse(factor, k, w):
-    """w = L^-H e_k for the packed (k + 1) x (k + 1) factor."""
-    w[:k] = 0
-    w[k] = 1
-    for r in range(k, -1, -1):
-        start = r * (r + 1) // 2
-        t = w[r] / factor[start + r]
-        w[r] = t
-        for q in range(r):
-            w[q] -= np.conj(factor[start + q]) * t
 
 
 @compiled
@@ -112,14 +118,36 @@ def _combine_rows(gram, taken, w, size, v):
 
 
 @compiled
-def coefficients(first, last, L, order, a, count, x):
-    """x = the least-squares coefficients L^-H a of every row, at the columns taken."""
+def coefficients(first, last, columns, y, W, order, a, count, x):
+    """x = the least-squares coefficients sum a_r w_r of every row, at the columns taken, refined once.
+
+    What rounding has left in the residual of the selected columns is fitted again.
+    """
+    m = columns.shape[1]
+    residual = np.empty(m, W.dtype)
     for row in range(first, last):
-        factor, k = L[row], count[row]
-        w = a[row, :k].copy()
-        for r in range(k - 1, -1, -1):
-            start = r * (r + 1) // 2
-            t = w[r] / factor[start + r]
-            x[row, order[row, r]] = t
-            for q in range(r):
-                w[q] -= np.conj(factor[start + q]) * t
+        basis, taken, k = W[row], order[row], count[row]
+        z, g = np.zeros(k, W.dtype), np.empty(k, W.dtype)
+        for r in range(k):
+            line = basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+            for q in range(r + 1):
+                z[q] += a[row, r] * line[q]
+        for j in range(m):
+            residual[j] = y[row, j]
+        for r in range(k):
+            column = columns[taken[r]]
+            for j in range(m):
+                residual[j] -= z[r] * column[j]
+        for r in range(k):
+            t, column = W.dtype.type(0), columns[taken[r]]
+            for j in range(m):
+                t += np.conj(column[j]) * residual[j]
+            g[r] = t
+        for r in range(k):
+            t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+            for q in range(r + 1):
+                t += np.conj(line[q]) * g[q]
+            for q in range(r + 1):
+                z[q] += line[q] * t
+        for r in range(k):
+            x[row, taken[r]] = z[r]

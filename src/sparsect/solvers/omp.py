@@ -9,17 +9,21 @@ from typing import ClassVar
 import numpy as np
 
 from ..algorithm import Need, State
-from ..arrays import Array, epsilon, is_single, squared_norm
+from ..arrays import Array, contiguous, epsilon, squared_norm
+from ..least_squares import DEPENDENT
 from ..problems import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
 class PursuitState(State):
-    """What ``kernels/pursuit.py`` carries for each row; L, order and a only ever grow at the end."""
+    """What ``kernels/pursuit.py`` carries for each row; W, order and a only ever grow at the end.
+
+    W, a and energy are in double precision whatever the dtype of the data.
+    """
 
     correlation: Array
     freedom: Array
-    L: Array
+    W: Array
     order: Array
     a: Array
     energy: Array
@@ -34,7 +38,7 @@ class OrthogonalMatchingPursuit:
     given), when what is left of its correlations is rounding, or when no independent column is left. The *gap* is the
     norm of the residual.
 
-    Rows run on all cores with one Gram matrix, correlations kept by Cholesky updates (``kernels/pursuit.py``).
+    Rows run on all cores with one Gram matrix, and correlations are updated, not recomputed (``kernels/pursuit.py``).
     """
 
     name: ClassVar[str] = "omp"
@@ -46,17 +50,18 @@ class OrthogonalMatchingPursuit:
 
     def init(self, problem: Problem) -> PursuitState:
         """No columns taken."""
-        gram, s, batch = problem.operator.gram_matrix, problem.sparsity, problem.batch
-        correlation = problem.operator.adjoint(problem.y)
-        energy = squared_norm(problem.y).astype(np.float64)
+        operator, s, batch = problem.operator, problem.sparsity, problem.batch
+        gram, exact = operator.gram_matrix, operator.double_gram_matrix
+        correlation = operator.adjoint(problem.y)
+        energy = squared_norm(problem.y.astype(exact.dtype, copy=False))
         goal = np.zeros(batch) if problem.noise_norm is None else problem.noise_norm.astype(np.float64) ** 2
         count = np.zeros(batch, dtype=np.int64)
         return PursuitState(
             correlation=correlation,
             freedom=np.tile(np.diag(gram).real, (batch, 1)),
-            L=np.zeros((batch, s * (s + 1) // 2), dtype=correlation.dtype),
+            W=np.zeros((batch, s * (s + 1) // 2), dtype=exact.dtype),
             order=np.zeros((batch, s), dtype=np.int64),
-            a=np.zeros((batch, s), dtype=correlation.dtype),
+            a=np.zeros((batch, s), dtype=exact.dtype),
             energy=energy,
             goal=goal,
             gap=np.sqrt(energy).astype(problem.y.real.dtype),
@@ -74,18 +79,20 @@ class OrthogonalMatchingPursuit:
         from ..kernels import pursuit
         from ..kernels.rows import over_rows
 
-        gram, batch = problem.operator.gram_matrix, problem.batch
+        operator, batch = problem.operator, problem.batch
+        gram, exact = operator.gram_matrix, operator.double_gram_matrix
         limit = min(problem.sparsity, int(state.taken.max(initial=0)) + count)
         correlation, freedom, energy, taken = (
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
         )
-        dependent = 1e-5 if is_single(gram) else 1e-10
+        dependent = max(operator.rank_tol**2, DEPENDENT * max(operator.shape))
         # What is left of the correlations of an exactly sparse signal is rounding; none of it is taken.
         quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
         enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
         over_rows(
-            pursuit.select, batch, limit, dependent, self.follow_freedom, gram, correlation, freedom,
-            state.L, state.order, state.a, taken, energy, enough, quiet, work=count * (limit + 4) * gram.shape[0],
+            pursuit.select, batch, limit, dependent, self.follow_freedom, gram, exact, operator.columns,
+            contiguous(problem.y), correlation, freedom, state.W, state.order, state.a, taken, energy, enough, quiet,
+            work=count * (limit + 4) * gram.shape[0],
         )  # fmt: skip
         return dataclasses.replace(
             state,
@@ -103,9 +110,9 @@ class OrthogonalMatchingPursuit:
         from ..kernels.rows import over_rows
 
         x = np.zeros_like(state.correlation)
-        over_rows(
-            pursuit.coefficients, problem.batch, state.L, state.order, state.a, state.taken, x, work=problem.sparsity**2
-        )
+        columns, y, s = problem.operator.columns, contiguous(problem.y), problem.sparsity
+        fit = (columns, y, state.W, state.order, state.a, state.taken, x)
+        over_rows(pursuit.coefficients, problem.batch, *fit, work=2 * s * (s + columns.shape[1]))
         return x
 
 
