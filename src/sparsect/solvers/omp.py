@@ -10,6 +10,7 @@ import numpy as np
 
 from ..algorithm import Need, State
 from ..arrays import Array, epsilon, is_single, squared_norm
+from ..checks import within
 from ..problems import Problem
 
 
@@ -24,6 +25,15 @@ class PursuitState(State):
     a: Array
     energy: Array
     goal: Array
+
+    def check(self, problem: Problem) -> None:
+        """Columns taken have to exist, and L has to be a Cholesky factor as far as it is used."""
+        steps = np.arange(problem.sparsity)
+        used = steps < self.taken[:, None]
+        within("taken", self.taken, 0, problem.sparsity)
+        within("order", self.order, 0, problem.operator.shape[1] - 1)
+        if not (self.L[:, steps * (steps + 3) // 2].real > 0)[used].all():
+            raise ValueError("L has a diagonal that is not positive")
 
 
 @dataclass(frozen=True)
