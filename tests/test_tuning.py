@@ -1,5 +1,6 @@
 """The two-stage grid search: its grids, its winner, its files."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError, tuning
+from sparsect import InputError, files, tuning
 from sparsect.tuning import GRIDS, LinearGrid, LogarithmicGrid, Training, tune, tuned
 
 TINY = Training(m=20, n=40, sparsities=(3, 5), snr_db=20.0, problems=2, seed=7)
@@ -63,6 +64,32 @@ def test_the_winner_has_the_least_error_of_all_points(tmp_path):
 
     with pytest.raises(InputError, match="which holds results of something else"):
         tune("difference-map", TINY, max_iter=21, rows=rows)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3",
+        "{}",
+        '{"values": {"beta": 0.1}, "error": NaN}',
+        '{"values": {}, "error": "1"}',
+        '{"error": -1.0}',
+        "[" * 100_000,
+    ],
+    ids=range(6),
+)
+def test_rows_that_are_no_results_are_refused(tmp_path, line):
+    rows = tmp_path / "rows.jsonl"
+    first = json.dumps({"method": "difference-map", "training": dataclasses.asdict(TINY), "max_iter": 20})
+    rows.write_text(f"{first}\n{line}\n")
+    with pytest.raises(InputError, match=r"rows\.jsonl: damaged, line 2 holds no result"):
+        tune("difference-map", TINY, max_iter=20, rows=rows)
+
+
+def test_rows_that_another_process_writes_are_refused(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    with files.reserved(rows), pytest.raises(InputError, match=r"rows\.jsonl: another process is writing to it"):
+        tune("difference-map", TINY, max_iter=20, rows=rows)
 
 
 @pytest.mark.parametrize("method", GRIDS)
