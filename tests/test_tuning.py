@@ -2,10 +2,14 @@
 
 import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
+import psutil
 import pytest
 
 import sparsect
@@ -135,6 +139,36 @@ def test_command_line(tmp_path):
         done = subprocess.run([*command[:4], *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert message in done.stderr
+
+
+SEARCH = ("tune", "difference-map", "--size", "20x40", "-s", "3", "--max-iter", "5000", "--workers", "2")
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_end_when_the_search_is_killed(started, tmp_path):
+    process, rows = started(*SEARCH), tmp_path / "tuned.rows.jsonl"
+    wait_for(lambda: rows.exists() and rows.read_text().count("\n") > 1)
+    workers = psutil.Process(process.pid).children()
+    assert len(workers) >= 2
+    process.kill()
+    wait_for(lambda: not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers))
+    process.communicate()
+
+
+def test_interrupted_while_workers_start(started, tmp_path):
+    process = started(*SEARCH)
+    wait_for((tmp_path / "tuned.rows.jsonl").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors.strip().startswith("sparsect: stopped")
+    assert errors.strip().count("\n") == 0
 
 
 def test_image_settings_say_what_they_were_tuned_on():
