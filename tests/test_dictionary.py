@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError
+from sparsect import InputError, files
 from sparsect.dictionary import (
     ArraySource,
     Dictionary,
@@ -141,6 +141,11 @@ class TestLearn:
         with pytest.raises(InputError, match="other values of digest"):
             learn(other, 12, rounds=5, checkpoint=path)
 
+    def test_a_checkpoint_that_another_process_writes_is_refused(self, rng, tmp_path):
+        source = ArraySource(rng.standard_normal((300, 9)), batch_size=100)
+        with files.reserved(tmp_path / "mine.npz"), pytest.raises(InputError, match=r"mine\.npz: another process"):
+            learn(source, 12, rounds=1, checkpoint=tmp_path / "mine.npz")
+
     def test_starts_from_different_atoms(self, rng):
         short = learn(ArraySource(rng.standard_normal((101, 9)), batch_size=100), 9, rounds=1)
         few = learn(ArraySource(rng.standard_normal((20, 9))), 40, rounds=1)
@@ -180,6 +185,10 @@ class TestStore:
             ({"Phi": np.full((4, 2), np.nan)}, "not finite"),
             ({"Phi": np.ones((4, 2)), "rounds": np.array("{")}, "damaged"),
             ({"Phi": np.ones((4, 2)), "rounds": np.array("5")}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array("[1, 2]")}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array('[{"error": "x"}]')}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array('[{"error": 1}, {}]')}, "damaged"),
+            ({"Phi": np.ones((4, 2)), "rounds": np.array("[" * 100_000)}, "damaged"),
             ({"Phi": np.ones((4, 2)), "provenance": np.array("[1]")}, "damaged"),
             ({"Phi": np.ones((4, 2), np.float16)}, "accepted is a matrix of float32 or float64"),
         ],

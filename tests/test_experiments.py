@@ -31,28 +31,72 @@ def few(*names):
 
 
 class TestRows:
+    def filled(self, folder, settings, **tasks):
+        rows = Rows(folder, settings)
+        with rows.writing():
+            for key, task in tasks.items():
+                rows.add(key, task)
+        return rows
+
     def test_kept_as_they_come(self, tmp_path):
-        rows = Rows(tmp_path / "a", {"runs": 2})
-        rows.add("one|0", [{"x": 1.5, "name": "a, b"}, {"x": 2.0, "name": 'c "d"'}])
-        rows.add("two|0", [{"x": 3.0}])
+        one, two = [{"x": 1.5, "name": "a, b"}, {"x": 2.0, "name": 'c "d"'}], [{"x": 3.0}]
+        self.filled(tmp_path / "a", {"runs": 2}, one=one, two=two)
         again = Rows(tmp_path / "a", {"runs": 2})
-        assert "one|0" in again
-        assert "three|0" not in again
-        assert [row["x"] for row in again.ordered(["two|0", "one|0"])] == [3.0, 1.5, 2.0]
+        assert "one" in again
+        assert "three" not in again
+        assert [row["x"] for row in again.ordered(["two", "one"])] == [3.0, 1.5, 2.0]
 
     def test_half_a_line_is_no_task(self, tmp_path):
-        Rows(tmp_path / "a", {}).add("one", [{"x": 1.0}])
+        self.filled(tmp_path / "a", {}, one=[{"x": 1.0}])
         with (tmp_path / "a" / "rows.csv").open("a") as stream:
             stream.write('two,"[{""x"": 2')
-        again = Rows(tmp_path / "a", {})
+        again = self.filled(tmp_path / "a", {}, three=[{"x": 3.0}])
         assert "two" not in again
-        again.add("three", [{"x": 3.0}])
         assert [row["x"] for row in Rows(tmp_path / "a", {}).ordered([])] == [1.0, 3.0]
 
     def test_other_settings_are_refused(self, tmp_path):
-        Rows(tmp_path / "a", {"runs": 2})
+        self.filled(tmp_path / "a", {"runs": 2})
         with pytest.raises(InputError, match="other settings"):
             Rows(tmp_path / "a", {"runs": 3})
+        (tmp_path / "a" / "settings.json").write_bytes(b"\xff\xfe")
+        with pytest.raises(InputError, match=r"settings\.json: damaged"):
+            Rows(tmp_path / "a", {"runs": 2})
+
+    @pytest.mark.parametrize(
+        "line",
+        ["a,1", 'a,"{""x"": 1}"', 'a,"[1, 2]"', "a", "a,b,c", f"a,{'[' * 100_000}", f"a,{'1' * 200_000}", "a,\0"],
+        ids=range(8),
+    )
+    def test_what_is_no_task_is_refused_and_left_as_it_is(self, tmp_path, line):
+        self.filled(tmp_path / "a", {}, one=[{"x": 1.0}])
+        path = tmp_path / "a" / "rows.csv"
+        path.write_text(before := path.read_text() + line + "\n")
+        with pytest.raises(InputError, match=r"rows\.csv: damaged, line 2 holds no rows of a task"):
+            Rows(tmp_path / "a", {})
+        assert path.read_text() == before
+
+    def test_a_task_may_have_many_rows(self, tmp_path):
+        rows = [{"x": float(number)} for number in range(20_000)]
+        self.filled(tmp_path / "a", {}, one=rows)
+        assert Rows(tmp_path / "a", {}).ordered([]) == rows
+
+    def test_a_folder_that_another_process_writes_to_is_refused(self, tmp_path):
+        first, second = Rows(tmp_path / "a", {}), Rows(tmp_path / "a", {})
+        with first.writing():
+            first.add("one", [{"x": 1.0}])
+            with pytest.raises(InputError, match=r"a.rows\.csv: another process is writing to it"), second.writing():
+                pass
+        with second.writing():
+            assert "one" in second
+        assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["rows.csv", "settings.json"]
+
+    def test_a_full_disk_is_named(self, tmp_path):
+        rows = Rows(tmp_path / "a", {})
+        with rows.writing():
+            (tmp_path / "a" / "rows.csv").unlink()
+            (tmp_path / "a" / "rows.csv").symlink_to("/dev/full")
+            with pytest.raises(InputError, match=r"rows\.csv: cannot be written \(No space left"):
+                rows.add("one", [{"x": 1.0}])
 
     def test_tables(self, tmp_path):
         rows = Rows(tmp_path / "a", {})
@@ -216,7 +260,8 @@ class TestReport:
         experiment = small_experiment(runs=1)
         rows = Rows(tmp_path / "vary-sparsity", settings_of(experiment))
         key, arguments = next(iter(experiment.tasks([])))
-        rows.add(key, experiment.compute(*arguments))
+        with rows.writing():
+            rows.add(key, experiment.compute(*arguments))
         path = write({"vary-sparsity": rows.ordered([])}, {"vary-sparsity": experiment}, tmp_path, [])
         assert "No run is finished yet" in path.read_text()
 

@@ -1,5 +1,8 @@
 """Arrays in and out of files: every format, and every way a file can be wrong."""
 
+import multiprocessing
+import os
+import signal
 import zipfile
 
 import numpy as np
@@ -108,6 +111,103 @@ def test_written_whole_or_not_at_all(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.npz"]
 
 
+def test_what_a_killed_process_leaves_is_written_over(tmp_path):
+    writer = multiprocessing.get_context("spawn").Process(target=_killed_while_writing, args=(tmp_path / "x.npz",))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    files.write_npz(tmp_path / "x.npz", {"x": np.ones(3)})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.npz"]
+    np.testing.assert_array_equal(files.read_array(tmp_path / "x.npz"), np.ones(3))
+
+
+def _killed_while_writing(path):
+    with files.replacing(path) as temporary:
+        temporary.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_two_who_write_at_once_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "x.txt"
+    with files.replacing(path) as first, files.replacing(path) as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert path.read_text() == "first"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(descriptor, how):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with files.reserved(tmp_path / "x.txt"), files.reserved(tmp_path / "x.txt"):
+        with files.replacing(tmp_path / "x.txt") as temporary:
+            temporary.write_text("whole")
+        assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_what_is_reserved_is_refused_until_it_is_free(tmp_path):
+    path = tmp_path / "new" / "x.npz"
+    with (
+        files.reserved(path),
+        pytest.raises(InputError, match=r"x\.npz: another process is writing"),
+        files.reserved(path),
+    ):
+        pass
+    with files.reserved(path):
+        assert [entry.name for entry in path.parent.iterdir()] == [".x.npz.lock"]
+    assert not list(path.parent.iterdir())
+
+
+def test_an_interrupt_waits_until_a_file_is_whole(tmp_path):
+    def write():
+        with files.replacing(tmp_path / "x.txt") as temporary:
+            signal.raise_signal(signal.SIGINT)
+            temporary.write_text("whole")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (tmp_path / "x.txt").read_text() == "whole"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize("read", [files.read_array, files.read_npz, files.read_text, sparsect.load_dictionary])
+def test_only_regular_files_are_read(tmp_path, read):
+    """A device has no end, and nobody may ever write to a pipe."""
+    path = tmp_path / "x.npz"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"x\.npz: got a device, pipe or socket, accepted is a regular file"):
+        read(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="got a device, pipe or socket"):
+        read(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="got a folder"):
+        read(path)
+    path.rmdir()
+    path.symlink_to(path)
+    with pytest.raises(InputError, match="Too many levels of symbolic links"):
+        read(path)
+    path.unlink()
+    with pytest.raises(InputError, match="no such file"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"[" * 100_000])
+def test_damaged_json(tmp_path, content):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"x\.json: damaged"):
+        files.read_json(tmp_path / "x.json")
+
+
 @pytest.mark.parametrize("path", ["/proc/nowhere/x.npz", "/dev/null/x.npz"])
 def test_unwritable(path):
     with pytest.raises(InputError, match="cannot be written"):
@@ -126,6 +226,31 @@ def test_result_comes_back(tmp_path):
         for name in ("x", "support", "gap", "residual_norm", "n_iter", "converged", "seconds", "sparsity"):
             np.testing.assert_array_equal(getattr(loaded, name), getattr(result, name))
         np.testing.assert_array_equal(loaded.history["x"], result.history["x"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": np.full((2, 40), np.nan)}, "x has entries that are NaN"),
+        ({"x": np.full((2, 40), np.inf)}, "x is not finite"),
+        ({"x": np.zeros((2, 40), int)}, "x has dtype int64"),
+        ({"x": np.zeros((3, 40))}, r"has dtype .* and shape \(2"),
+        ({"x": np.float64(1.0)}, "x has dtype float64"),
+        ({"support": np.ones((2, 40), bool)}, "support is not where"),
+        ({"gap": np.array(["a", "b"])}, "gap has dtype <U1"),
+        ({"n_iter": np.zeros(3, int)}, "n_iter has dtype int64"),
+        ({"seconds": np.array([1.0])}, "seconds has dtype"),
+        ({"method": np.float64(1.0)}, "method has dtype float64"),
+        ({"history/gap": np.zeros((99, 2))}, "history do not fit"),
+        ({"history/gap": np.float64(1.0)}, "history do not fit"),
+    ],
+)
+def test_a_damaged_result_is_refused(tmp_path, changes, message):
+    problem = sparsect.random_problem(20, 40, 3, batch=2, rng=0)
+    sparsect.recover(problem.Phi, problem.y, 3).save(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", **dict(np.load(tmp_path / "x.npz")) | changes)
+    with pytest.raises(InputError, match=rf"x\.npz: damaged \(.*{message}"):
+        sparsect.load_result(tmp_path / "x.npz")
 
 
 def test_not_a_result(tmp_path):

@@ -10,6 +10,7 @@ import scipy.sparse
 
 import sparsect
 from sparsect import DifferenceMap, InputError
+from sparsect.checkpoint import checksum
 from sparsect.trace import Clock
 
 
@@ -143,6 +144,62 @@ class TestHistory:
 METHODS = [DifferenceMap(), DifferenceMap(beta=1.0, data_set=sparsect.Relaxed(0.1)), sparsect.AlternatingMap()]
 
 
+def craft(path, change):
+    """Change the arrays of a checkpoint, and its checksum with them."""
+    arrays = dict(np.load(path))
+    del arrays["checksum"]
+    change(arrays)
+    np.savez(path, **arrays, checksum=np.array(checksum(arrays)))
+
+
+def put(name, value, *place):
+    """Put a value at a place of an array, or everywhere."""
+    return lambda arrays: arrays[name].__setitem__(place or ..., value)
+
+
+def turn(name, function):
+    """Replace an array by a function of it."""
+    return lambda arrays: arrays.__setitem__(name, function(arrays[name]))
+
+
+# Who would use it, what is made up, how it is told.
+CRAFTED = {
+    "columns that do not exist": ("omp", put("state/order", 10**7), "order: got an entry out of range"),
+    "a column before the first": ("ormp", put("state/order", -1), "order: got an entry out of range"),
+    "too many columns": ("omp", put("state/taken", 11), "taken: got an entry out of range"),
+    "fewer than no columns": ("omp", put("state/taken", -1), "state/taken: got an entry out of range"),
+    "a short factor": ("omp", turn("state/L", lambda L: L[:, :3]), r"state/L has dtype float64 and shape \(\d, 3\)"),
+    "a factor of zeros": ("omp", put("state/L", 0.0), "L has a diagonal that is not positive"),
+    "columns of other numbers": ("omp", turn("state/order", np.float64), "state/order has dtype float64"),
+    "a path of columns that do not exist": ("lars", put("state/order", 10**7), "order: got an entry out of range"),
+    "a path that is too long": ("lars", put("state/size", 17), "size: got an entry out of range"),
+    "a path of one column twice": ("lars", put("state/order", 5), "order and status do not name the same columns"),
+    "a status that is none": ("lars", put("state/status", 3, 0, 0), "status: got an entry out of range"),
+    "a column skipped that does not exist": ("lars", put("state/skip", 80), "skip: got an entry out of range"),
+    "a short factor of a path": ("lars", turn("state/L", lambda L: L[:, :9]), "L has 9 entries a row for 16 columns"),
+    "a factor that is not finite": ("lars", put("state/L", np.nan), "L is no Cholesky factor"),
+    "steps of the path": ("lars", put("state/taken", 2**62), "state/taken: got an entry out of range"),
+    "not a number": ("difference-map", put("state/x", np.nan, 0, 0), "state/x has entries that are NaN"),
+    "a gap that is not a number": ("difference-map", put("state/gap", np.nan), "state/gap: got an entry out of range"),
+    "another dtype": ("difference-map", turn("state/x", np.float32), "state/x has dtype float32"),
+    "words": ("difference-map", turn("state/x", lambda x: x.astype(str)), "state/x has dtype <U"),
+    "fewer rows": ("difference-map", turn("state/x", lambda x: x[1:]), r"state/x has .* shape \(5, 80\)"),
+    "a row twice": ("difference-map", put("rows", 1, 0), "do not make up the batch"),
+    "a row that does not exist": ("difference-map", put("rows", 6, 5), "do not make up the batch"),
+    "steps before the first": ("difference-map", put("iteration", -1), "iteration: got an entry out of range"),
+    "no number of steps": ("difference-map", turn("iteration", np.float64), "iteration has dtype float64"),
+    "time before the start": ("difference-map", put("seconds", -1.0), "seconds: got an entry out of range"),
+    "no time": ("difference-map", put("seconds", np.nan), "seconds: got an entry out of range"),
+    "a short history": ("difference-map", turn("history/gap", lambda gap: gap[1:]), "history/gap does not fit"),
+    "a history of words": ("difference-map", turn("history/gap", lambda gap: gap.astype(str)), "history/gap does not"),
+    "answers done that are not numbers": ("omp", put("done/0/x", np.nan), "done/0/x has entries that are NaN"),
+    "answers done that are not sparse": ("omp", put("done/0/x", 1.0), "nonzeros of done/0/x: got an entry out of"),
+    "answers done that are short": ("omp", turn("done/0/x", lambda x: x[:, 1:]), r"done/0/x has .* shape \(\d, 79\)"),
+    "rows done twice": ("omp", put("done/0/rows", 0), "do not make up the batch"),
+    "rows done in more steps than there were": ("omp", put("done/0/n_iter", 99), "n_iter: got an entry out of range"),
+}
+
+
 class TestCheckpoint:
     @pytest.mark.parametrize("method", METHODS, ids=["beta 0.14", "beta 1", "alternating"])
     def test_resumed_equals_unbroken_bit_for_bit(self, tmp_path, problem, method):
@@ -210,11 +267,45 @@ class TestCheckpoint:
     def test_a_checkpoint_with_a_part_missing_is_refused(self, tmp_path, problem, missing):
         path = tmp_path / "run.npz"
         run(problem, max_iter=5, checkpoint=path)
-        arrays = dict(np.load(path))
-        del arrays[missing]
-        np.savez(path, **arrays)
+        craft(path, lambda arrays: arrays.pop(missing))
         with pytest.raises(InputError, match=f"damaged, {missing} is missing"):
             run(problem, max_iter=9, checkpoint=path)
+
+    def test_a_changed_checkpoint_is_told_by_its_checksum(self, tmp_path, problem):
+        path = tmp_path / "run.npz"
+        run(problem, max_iter=5, checkpoint=path)
+        arrays = dict(np.load(path))
+        arrays["state/x"][0, 0] += 1
+        np.savez(path, **arrays)
+        with pytest.raises(InputError, match=r"run\.npz: damaged \(its checksum"):
+            run(problem, max_iter=9, checkpoint=path)
+
+    @pytest.mark.parametrize("case", CRAFTED)
+    def test_a_checkpoint_made_up_with_the_right_checksum_is_refused(self, tmp_path, problem, case):
+        path = tmp_path / "run.npz"
+        method, change, message = CRAFTED[case]
+        options = {"method": method, "checkpoint": path, "tol": 0, "record_at": 2}
+        run(problem, max_iter=12 if "done" in case else 4, **options)
+        craft(path, change)
+        with pytest.raises(InputError, match=rf"run\.npz: damaged \(.*{message}"):
+            run(problem, max_iter=20, **options)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("method", sparsect.METHODS)
+    def test_every_solver_goes_on_from_its_own_checkpoint(self, tmp_path, problem, method, dtype):
+        """A row of zeros is done at once, or starts with values that are not finite."""
+        path, y = tmp_path / "run.npz", problem.y.astype(dtype)
+        y[2] = 0
+
+        def interrupt(snapshot):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sparsect.recover(problem.Phi, y, 10, method, max_iter=30, checkpoint=path, callback=interrupt)
+        for _ in range(2):
+            resumed = sparsect.recover(problem.Phi, y, 10, method, max_iter=30, checkpoint=path)
+        unbroken = sparsect.recover(problem.Phi, y, 10, method, max_iter=30)
+        np.testing.assert_array_equal(resumed.x != 0, unbroken.x != 0)
 
     @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken"])
     def test_a_damaged_checkpoint_is_refused(self, tmp_path, problem, content):

@@ -1,14 +1,19 @@
 """The two-stage grid search: its grids, its winner, its files."""
 
+import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
+import psutil
 import pytest
 
 import sparsect
-from sparsect import InputError, tuning
+from sparsect import InputError, files, tuning
 from sparsect.tuning import GRIDS, LinearGrid, LogarithmicGrid, Training, tune, tuned
 
 TINY = Training(m=20, n=40, sparsities=(3, 5), snr_db=20.0, problems=2, seed=7)
@@ -65,6 +70,32 @@ def test_the_winner_has_the_least_error_of_all_points(tmp_path):
         tune("difference-map", TINY, max_iter=21, rows=rows)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3",
+        "{}",
+        '{"values": {"beta": 0.1}, "error": NaN}',
+        '{"values": {}, "error": "1"}',
+        '{"error": -1.0}',
+        "[" * 100_000,
+    ],
+    ids=range(6),
+)
+def test_rows_that_are_no_results_are_refused(tmp_path, line):
+    rows = tmp_path / "rows.jsonl"
+    first = json.dumps({"method": "difference-map", "training": dataclasses.asdict(TINY), "max_iter": 20})
+    rows.write_text(f"{first}\n{line}\n")
+    with pytest.raises(InputError, match=r"rows\.jsonl: damaged, line 2 holds no result"):
+        tune("difference-map", TINY, max_iter=20, rows=rows)
+
+
+def test_rows_that_another_process_writes_are_refused(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    with files.reserved(rows), pytest.raises(InputError, match=r"rows\.jsonl: another process is writing to it"):
+        tune("difference-map", TINY, max_iter=20, rows=rows)
+
+
 @pytest.mark.parametrize("method", GRIDS)
 def test_shipped_values_are_the_defaults_and_say_what_they_were_tuned_on(method):
     shipped = tuned(method)
@@ -108,6 +139,36 @@ def test_command_line(tmp_path):
         done = subprocess.run([*command[:4], *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert message in done.stderr
+
+
+SEARCH = ("tune", "difference-map", "--size", "20x40", "-s", "3", "--max-iter", "5000", "--workers", "2")
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_end_when_the_search_is_killed(started, tmp_path):
+    process, rows = started(*SEARCH), tmp_path / "tuned.rows.jsonl"
+    wait_for(lambda: rows.exists() and rows.read_text().count("\n") > 1)
+    workers = psutil.Process(process.pid).children()
+    assert len(workers) >= 2
+    process.kill()
+    wait_for(lambda: not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers))
+    process.communicate()
+
+
+def test_interrupted_while_workers_start(started, tmp_path):
+    process = started(*SEARCH)
+    wait_for((tmp_path / "tuned.rows.jsonl").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors.strip().startswith("sparsect: stopped")
+    assert errors.strip().count("\n") == 0
 
 
 def test_image_settings_say_what_they_were_tuned_on():

@@ -34,6 +34,9 @@ class State:
     unchanged : (batch,), steps since the support last changed, for solvers that look; None for others
     """
 
+    # Fields whose rows become longer along the run.
+    growing: ClassVar[frozenset[str]] = frozenset()
+
     gap: Array
     scale: Array
     settled: Any = None
@@ -44,6 +47,12 @@ class State:
         """The fields in use, by name."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in fields.items() if value is not None}
+
+    def check(self, problem: Problem) -> None:
+        """Raise a ValueError if a state that comes from a file would lead the solver's kernels out of bounds.
+
+        Dtypes, shapes but for fields that grow, and finiteness have been checked by then.
+        """
 
     def take(self, rows: np.ndarray[Any, Any]) -> State:
         """The state of the given rows alone."""

@@ -56,6 +56,12 @@ def settle_number(settings: Any, name: str, accepted: str, **limits: Any) -> Non
     object.__setattr__(settings, name, real_number(name, getattr(settings, name), accepted, **limits))
 
 
+def within(name: str, values: Any, low: float, high: float) -> None:
+    """Refuse an array with entries that are not numbers from ``low`` to ``high``."""
+    if not ((values >= low) & (values <= high)).all():
+        raise reject(name, "an entry out of range", f"numbers from {low} to {high}")
+
+
 def choice(name: str, value: object, options: Iterable[str]) -> str:
     """``value`` if it is one of ``options``; otherwise an error that suggests the nearest one."""
     known = list(options)

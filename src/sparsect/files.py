@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
+import signal
+import stat
 import tempfile
+import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -16,23 +20,113 @@ import numpy as np
 
 from .checks import InputError, choice
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 FORMATS = ".npy, .npz, .mat or .csv"
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path``: takes its place when the block ends well, is removed when it does not."""
+    """A temporary path beside ``path``: takes its place when the block ends well, is removed when it does not.
+
+    Ctrl-C is held back until then.
+    """
     final = Path(path)
-    temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
+    with uninterrupted(), contextlib.ExitStack() as stack:
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            # All processes share one name, so what a killed one has left behind is written over by the next.
+            temporary = final.with_name(f".{final.stem}.part{final.suffix}")
+            try:
+                alone = stack.enter_context(_lock(temporary))
+            except (BlockingIOError, PermissionError):  # another process writes it now, or another user's has left it
+                alone = False
+            if not alone:
+                temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
+                stack.callback(temporary.unlink, missing_ok=True)
+            yield temporary
+            os.replace(temporary, final)
+        except OSError as error:
+            raise _unwritable(final, error) from None
+
+
+@contextlib.contextmanager
+def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Refuse any other process that reserves ``path`` while the block runs; None is free for all."""
+    with contextlib.ExitStack() as stack:
+        if path is not None:
+            final = Path(path)
+            try:
+                final.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(_lock(final.with_name(f".{final.name}.lock")))
+            except BlockingIOError:
+                hint = "wait until it is done, or write to another place"
+                raise InputError(f"{path}: another process is writing to it; {hint}") from None
+            except OSError as error:
+                raise _unwritable(final, error) from None
+        yield
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Hold ``path``, a file made for the purpose and removed at the end; BlockingIOError if another process holds it.
+
+    The system releases the lock when the process ends, however it ends: a killed process keeps nobody out, and nobody
+    has to find out whether a process still runs, perhaps on another machine. Yields False if there are no locks here.
+    """
+    descriptor = None if fcntl is None else _locked(path)
     try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        os.replace(temporary, final)
-    except OSError as error:
-        raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
+        yield descriptor is not None
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if descriptor is not None:
+            if _is_open_at(descriptor, path):
+                path.unlink()
+            os.close(descriptor)
+
+
+def _locked(path: Path) -> int | None:
+    """The descriptor of ``path``, opened and locked; None if the file system has no locks."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise
+            path.unlink(missing_ok=True)
+            return None
+        if _is_open_at(descriptor, path):
+            return descriptor
+        # The process that held it has removed or renamed it in the meantime.
+        os.close(descriptor)
+
+
+def _is_open_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends: code that closes a file is not sound wherever it is interrupted."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if received:
+            signal.raise_signal(signal.SIGINT)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -47,7 +141,20 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
+        raise _unwritable(final, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be written ({error.strerror or error})")
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add ``text`` at the end of a file."""
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise _unwritable(path, error) from None
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
@@ -76,6 +183,20 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
             check_size(path, sum(entry.file_size for entry in archive.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """All text of a UTF-8 file."""
+    with _clear_errors(path):
+        check_size(path, os.stat(path).st_size)
+        return Path(path).read_text(encoding="utf-8")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The value in a JSON file."""
+    text = read_text(path)
+    with _clear_errors(path):
+        return json.loads(text)
 
 
 def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
@@ -149,8 +270,9 @@ def _read_csv(path: str) -> Any:
 
 @contextlib.contextmanager
 def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a reader raises into one error that names the file."""
+    """Turn whatever a reader of a regular file raises into one error that names the file."""
     try:
+        check_regular(path)
         yield
     except InputError:
         raise
@@ -165,6 +287,14 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged or not what its name says ({reason})") from None
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse what is not a regular file: reading a device may never end, and neither may waiting for a pipe."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        found = "a folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
+        raise InputError(f"{path}: got {found}, accepted is a regular file")
 
 
 def check_size(path: str | os.PathLike[str], size: int) -> None:

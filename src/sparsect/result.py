@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,6 +76,22 @@ class Result:
         files.write_npz(path, arrays | {f"history/{name}": value for name, value in history.items()})
 
 
+# Kinds of numbers or words that each part of a result may be of, as NumPy abbreviates them.
+KINDS = {
+    "x": "fc",
+    "support": "b",
+    "residual_norm": "f",
+    "gap": "f",
+    "converged": "b",
+    "n_iter": "iu",
+    "stable": "b",
+    "setup_seconds": "f",
+    "seconds": "f",
+    "method": "U",
+    "sparsity": "iuU",
+}
+
+
 def load_result(path: str | os.PathLike[str]) -> Result:
     """A :class:`Result` that :meth:`Result.save` wrote, as NumPy arrays."""
     arrays = files.read_npz(path)
@@ -83,5 +100,25 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     if missing := names - set(arrays) - {"stable"}:
         raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(missing))} missing")
     found = {name: arrays[name] for name in names & set(arrays)}
+    if problem := _first_problem(found, history):
+        raise InputError(f"{path}: damaged ({problem})")
     plain: dict[str, Any] = {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
     return Result(history=history, **plain)
+
+
+def _first_problem(found: Mapping[str, np.ndarray[Any, Any]], history: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """What is wrong with the parts of a result that come from a file; empty if nothing is."""
+    x = found["x"]
+    for name, value in found.items():
+        whole = name in ("x", "support")
+        shape = x.shape if whole else x.shape[:-1] if name in Result.PER_ROW else ()
+        if value.dtype.kind not in KINDS[name] or value.shape != shape or (whole and value.ndim not in (1, 2)):
+            return f"{name} has dtype {value.dtype} and shape {value.shape}"
+        if value.dtype.kind in "fc" and np.isnan(value).any():
+            return f"{name} has entries that are NaN"
+    if not np.isfinite(x).all() or not np.array_equal(found["support"], x != 0):
+        return "x is not finite, or support is not where it is nonzero"
+    lengths = {column.shape[:1] for column in history.values()}
+    if len(lengths) > 1 or () in lengths or any(column.dtype.kind not in "biufc" for column in history.values()):
+        return "the columns of its history do not fit each other"
+    return ""

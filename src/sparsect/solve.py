@@ -230,14 +230,13 @@ class Run:
         n_iter, stable = _steps_taken(state, progress.iteration), _stable(state, progress.iteration)
         return Answers(progress.rows[rows], x, state.gap, n_iter, stable, np.full(rows.size, lost))
 
-    def restore(self, iteration: int, rows: Any, state: dict[str, Array], done: list[dict[str, Any]]) -> None:
+    def restore(self, iteration: int, rows: Any, state: Any, done: list[dict[str, Any]]) -> None:
         """Stand where a checkpoint left off."""
         like = self.problem.y
         finished = tuple(
             Answers(**part | {name: from_numpy(part[name], like) for name in ("x", "gap")}) for part in done
         )
-        whole = dataclasses.replace(self.progress.state, **state)
-        self.progress = Progress(iteration, rows, self.problem.take(rows), whole, finished)
+        self.progress = Progress(iteration, rows, self.problem.take(rows), state, finished)
 
     def result(self, history: dict[str, np.ndarray[Any, Any]]) -> Result:
         """The outcome as the user sees it; the time of the final estimate counts, that of measuring it does not."""

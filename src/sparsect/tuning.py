@@ -159,10 +159,10 @@ def tune(
     training = Training() if training is None else training
     max_iter = whole_number("max_iter", max_iter, 1)
     workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
-    log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
-    with processes(workers) as pool:
+    with files.reserved(rows), processes(workers) as pool:
+        log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
         points, done = coarse, 0
         for stage in range(2):
             errors = log.known(points)
@@ -235,31 +235,32 @@ class _Rows:
     def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
         self.path = None if path is None else Path(path)
         self.found: dict[str, float] = {}
-        first = json.dumps(header)
         if self.path is None:
             return
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            files.check_writable(self.path)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(first + "\n")
-            return
-        content = self.path.read_text(errors="replace")
-        if not content.endswith("\n"):
-            with self.path.open("a") as stream:
-                stream.write("\n")
-        lines = content.splitlines()
-        if not lines or lines[0] != first:
+        files.check_writable(self.path)
+        lines = files.read_text(self.path).splitlines(keepends=True) if self.path.exists() else []
+        # A last line without an end was being written when the last run stopped.
+        whole = [line for line in lines if line.endswith("\n")]
+        first = json.dumps(header) + "\n"
+        if lines and lines[0] != first:
             raise reject(
                 "rows",
                 f"{self.path}, which holds results of something else",
                 "another file, or this one removed to start over",
             )
-        for line in lines[1:]:
+        for number, line in enumerate(whole[1:], start=2):
             try:
                 row = json.loads(line)
-                self.found[json.dumps(row["values"])] = float(row["error"])
-            except (ValueError, KeyError, TypeError):
-                continue  # the line that was being written when the last run stopped
+                values, error = row["values"], row["error"]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                values = error = None
+            # Infinity stands for an iteration that ran away; NaN is no error, and compares with none.
+            if not isinstance(error, float) or not error >= 0:
+                raise InputError(f"{self.path}: damaged, line {number} holds no result; remove that line to go on")
+            self.found[json.dumps(values)] = error
+        if whole != lines or not lines:
+            with files.replacing(self.path) as temporary:
+                temporary.write_text("".join(whole) or first, encoding="utf-8")
 
     def known(self, points: list[Values]) -> list[float | None]:
         """Errors already on disk, None where there is none."""
@@ -268,5 +269,4 @@ class _Rows:
     def add(self, values: Values, error: float | None) -> None:
         """Append one result."""
         if self.path is not None:
-            with self.path.open("a") as stream:
-                stream.write(json.dumps({"values": values, "error": error}) + "\n")
+            files.append_text(self.path, json.dumps({"values": values, "error": error}) + "\n")

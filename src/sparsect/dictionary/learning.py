@@ -174,29 +174,30 @@ def learn(
     first = _signals(source, n_atoms, seed, 0)
     provenance |= {"about": about, "computed": described(first)}
     dictionary = Dictionary((first / norm(first)[:, None]).T, [], provenance)
-    if checkpoint is not None:
-        dictionary = _resumed(checkpoint, dictionary)
-    while len(dictionary.rounds) < rounds:
-        number, Phi = len(dictionary.rounds) + 1, dictionary.Phi
-
-        def seen(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
-            if progress is not None:
-                progress(Progress(number, rounds, batch, source.batches, before))
-
-        gathered = gather_all if cluster is None else cluster.gather
-        total = gathered(dictionary, source, coder, limit, code_iter, seen)
-        numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
-        if validation is not None:
-            held_out = gathered(dictionary, validation, coder, limit, code_iter, lambda batches: None)
-            numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
-        updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
-        dictionary = Dictionary(
-            namespace(updated).astype(updated, Phi.dtype), [*dictionary.rounds, numbers], provenance
-        )
+    with files.reserved(checkpoint):
         if checkpoint is not None:
-            dictionary.save(checkpoint)
-        if progress is not None:
-            progress(Progress(number, rounds, source.batches, source.batches, dictionary))
+            dictionary = _resumed(checkpoint, dictionary)
+        while len(dictionary.rounds) < rounds:
+            number, Phi = len(dictionary.rounds) + 1, dictionary.Phi
+
+            def seen(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
+                if progress is not None:
+                    progress(Progress(number, rounds, batch, source.batches, before))
+
+            gathered = gather_all if cluster is None else cluster.gather
+            total = gathered(dictionary, source, coder, limit, code_iter, seen)
+            numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
+            if validation is not None:
+                held_out = gathered(dictionary, validation, coder, limit, code_iter, lambda batches: None)
+                numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
+            updated = optimal_directions(total, _signals(source, n_atoms, seed, number))
+            dictionary = Dictionary(
+                namespace(updated).astype(updated, Phi.dtype), [*dictionary.rounds, numbers], provenance
+            )
+            if checkpoint is not None:
+                dictionary.save(checkpoint)
+            if progress is not None:
+                progress(Progress(number, rounds, source.batches, source.batches, dictionary))
     return dictionary
 
 

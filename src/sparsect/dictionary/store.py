@@ -99,10 +99,10 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
             raise InputError(f"{name}: not a dictionary of sparsect, Phi missing")
         try:
             words = {key: json.loads(str(arrays[key])) for key in ("rounds", "provenance") if key in arrays}
-        except ValueError:
+        except (ValueError, RecursionError):
             words = {"rounds": None}
-        if not isinstance(words.get("rounds", []), list) or not isinstance(words.get("provenance", {}), dict):
-            raise InputError(f"{name}: damaged (its provenance cannot be read)")
+        if not _are_rounds(words.get("rounds", [])) or not isinstance(words.get("provenance", {}), dict):
+            raise InputError(f"{name}: damaged (its rounds or its provenance cannot be read)")
         return Dictionary(_atoms(name, arrays["Phi"]), **words)
     return Dictionary(_atoms(name, files.read_array(name, prefer=("Phi",))))
 
@@ -120,6 +120,15 @@ def as_dictionary(value: Any) -> Dictionary:
 def _bundled() -> Dictionary:
     with resources.as_file(resources.files("sparsect") / "data" / BUNDLED) as path:
         return load_dictionary(path)
+
+
+def _are_rounds(value: Any) -> bool:
+    """Whether a value from a file is a list of numbers by name, the same names in every round."""
+    return (
+        isinstance(value, list)
+        and all(isinstance(numbers, dict) and numbers.keys() == value[0].keys() for numbers in value)
+        and all(isinstance(number, int | float) for numbers in value for number in numbers.values())
+    )
 
 
 def _atoms(name: str, Phi: Any) -> Array:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +29,38 @@ class Rows:
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder, self._path, self._words = folder, folder / "rows.csv", json.dumps(settings, sort_keys=True)
-        self._rows: dict[str, list[Row]] = {}
-        record = folder / "settings.json"
+        self._record = folder / "settings.json"
         files.check_writable(self._path)
-        if record.exists() and record.read_text() != self._words:
+        self._rows: dict[str, list[Row]] = {}
+        self._read()
+
+    def _read(self) -> None:
+        if self._record.exists() and files.read_text(self._record) != self._words:
             raise InputError(
-                f"{folder}: holds rows of an experiment with other settings; remove it or give another --out"
+                f"{self.folder}: holds rows of an experiment with other settings; remove it or give another --out"
             )
         if self._path.exists():
             self._rows = _finished(self._path)
-        with files.replacing(record) as temporary:
-            temporary.write_text(self._words)
-        # What was written last may be half a task: only whole ones are kept.
-        with files.replacing(self._path) as temporary:
-            temporary.write_text("".join(_lines(key, rows) for key, rows in self._rows.items()))
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Rows can be added within the block, while no other process can do so."""
+        with files.reserved(self._path):
+            # Another process may have added some before.
+            self._read()
+            with files.replacing(self._record) as temporary:
+                temporary.write_text(self._words, encoding="utf-8")
+            # What was written last may be half a task: only whole ones are kept.
+            with files.replacing(self._path) as temporary:
+                temporary.write_text("".join(_lines(key, rows) for key, rows in self._rows.items()), encoding="utf-8")
+            yield
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
     def add(self, key: str, rows: list[Row]) -> None:
         """Keep the rows of one task."""
-        with self._path.open("a") as stream:
-            stream.write(_lines(key, rows))
+        files.append_text(self._path, _lines(key, rows))
         self._rows[key] = rows
 
     def ordered(self, keys: Iterable[str]) -> list[Row]:
@@ -76,16 +87,30 @@ def _lines(key: str, rows: list[Row]) -> str:
 
 def _finished(path: Path) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
-    for line in csv.reader(path.read_text(errors="replace").splitlines()):
-        try:
-            key, words = line
-            rows = json.loads(words)
-        except ValueError:
+    # Nothing limits the rows of a task.
+    csv.field_size_limit(2**31 - 1)
+    lines = files.read_text(path).splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        # A last line without an end was being written when the last run stopped.
+        if not line.endswith("\n"):
             continue
+        key, rows = _task(line)
+        if rows is None:
+            raise InputError(f"{path}: damaged, line {number} holds no rows of a task; remove that line to go on")
         # What failed is tried again.
         if not any("failed" in row for row in rows):
             found[key] = rows
     return found
+
+
+def _task(line: str) -> tuple[str, list[Row] | None]:
+    """The key and the rows in a line of a file; None if it is not a line that :func:`_lines` makes."""
+    try:
+        key, words = next(csv.reader([line]))
+        rows = json.loads(words)
+    except (ValueError, RecursionError, csv.Error):
+        return "", None
+    return key, rows if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else None
 
 
 def _column(values: Iterable[Any]) -> np.ndarray[Any, Any]:

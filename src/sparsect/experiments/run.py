@@ -23,16 +23,17 @@ def run(experiment: Any, rows: Rows, contenders: list[Contender], watch: Watcher
     for each core.
     """
     tasks = dict(experiment.tasks(contenders))
-    waiting = {key: arguments for key, arguments in tasks.items() if key not in rows}
-    done = len(tasks) - len(waiting)
-    for key, result in (_one_by_one if experiment.timed else _side_by_side)(experiment, waiting):
-        if watch is not None:
-            watch(experiment.name, key.replace("|", ", "), done, len(tasks))
-        if result is not None:
-            rows.add(key, result)
-            done += 1
-    table = rows.ordered(tasks)
-    rows.export(table)
+    with rows.writing():
+        waiting = {key: arguments for key, arguments in tasks.items() if key not in rows}
+        done = len(tasks) - len(waiting)
+        for key, result in (_one_by_one if experiment.timed else _side_by_side)(experiment, waiting):
+            if watch is not None:
+                watch(experiment.name, key.replace("|", ", "), done, len(tasks))
+            if result is not None:
+                rows.add(key, result)
+                done += 1
+        table = rows.ordered(tasks)
+        rows.export(table)
     return table
 
 

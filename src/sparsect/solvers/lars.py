@@ -10,6 +10,7 @@ import numpy as np
 
 from ..algorithm import Need, State
 from ..arrays import Array, epsilon, is_single, squared_norm
+from ..checks import within
 from ..problems import Problem
 from ..projections import keep_largest
 
@@ -27,6 +28,28 @@ class LeastAngleState(State):
     skip: Array
     energy: Array
     floor: Array
+
+    growing: ClassVar[frozenset[str]] = frozenset({"L", "order"})
+
+    def check(self, problem: Problem) -> None:
+        """Active columns have to exist, once each, and L has to be a Cholesky factor as far as it is used."""
+        n, capacity = problem.operator.shape[1], self.order.shape[1]
+        if self.L.shape[1] != capacity * (capacity + 1) // 2:
+            raise ValueError(f"L has {self.L.shape[1]} entries a row for {capacity} columns")
+        within("size", self.size, 0, min(n, capacity))
+        within("order", self.order, 0, n - 1)
+        within("skip", self.skip, -1, n - 1)
+        within("status", self.status, 0, 2)
+        steps = np.arange(capacity)
+        used = steps < self.size[:, None]
+        rows, places = np.nonzero(used)
+        active = np.zeros(self.status.shape, dtype=np.int64)
+        np.add.at(active, (rows, self.order[rows, places]), 1)
+        if not np.array_equal(active, self.status == 1):
+            raise ValueError("order and status do not name the same columns")
+        filled = np.arange(self.L.shape[1]) < (self.size * (self.size + 1) // 2)[:, None]
+        if not np.isfinite(self.L[filled]).all() or not (self.L[:, steps * (steps + 3) // 2] > 0)[used].all():
+            raise ValueError("L is no Cholesky factor")
 
 
 @dataclass(frozen=True)

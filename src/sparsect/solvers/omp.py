@@ -10,6 +10,7 @@ import numpy as np
 
 from ..algorithm import Need, State
 from ..arrays import Array, contiguous, epsilon, squared_norm
+from ..checks import within
 from ..least_squares import DEPENDENT
 from ..problems import Problem
 
@@ -28,6 +29,11 @@ class PursuitState(State):
     a: Array
     energy: Array
     goal: Array
+
+    def check(self, problem: Problem) -> None:
+        """Columns taken have to exist."""
+        within("taken", self.taken, 0, problem.sparsity)
+        within("order", self.order, 0, problem.operator.shape[1] - 1)
 
 
 @dataclass(frozen=True)
