@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import tempfile
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from . import text_tables
 from .checks import InputError, choice
 
-FORMATS = ".npy, .npz, .mat or .csv"
+FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
-    """The array in a ``.npy``, ``.npz``, ``.mat`` or ``.csv`` file; a SciPy sparse matrix where the file holds one.
+    """The array in a NumPy, MATLAB or text file (see ``FORMATS``); a SciPy sparse matrix where the file holds one.
 
     A file with several arrays is asked for the first of the names in ``prefer`` it holds, or for the one named after a
     colon: ``data.npz:y``.
@@ -92,7 +92,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         ".npy": _read_npy,
         ".npz": _read_npz,
         ".mat": _read_mat,
-        ".csv": _read_csv,
+        **dict.fromkeys(text_tables.SUFFIXES, text_tables.read),
     }
     suffix = Path(name).suffix.lower()
     if suffix not in readers:
@@ -139,12 +139,6 @@ def _read_mat(path: str) -> dict[str, Any]:
     declared = scipy.io.whosmat(path)
     check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
     return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
-
-
-def _read_csv(path: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig")
 
 
 @contextlib.contextmanager
