@@ -196,6 +196,9 @@ class TestClaims:
 
 
 class TestContenders:
+    def test_every_solver_takes_part(self):
+        assert sorted(contender.name for contender in contenders()) == sorted(sparsect.METHODS)
+
     def test_brought_along(self, tmp_path, monkeypatch):
         (tmp_path / "mine.py").write_text("import sparsect\nclass Mine(sparsect.AlternatingMap):\n    name = 'mine'\n")
         monkeypatch.syspath_prepend(tmp_path)

@@ -16,16 +16,17 @@ from rich.table import Table
 from .. import files, images, plots
 from ..algorithm import Solver
 from ..arrays import on_host, to_numpy
-from ..checks import InputError, choice, reject
+from ..checks import InputError, reject
 from ..devices import batch_rows, place
 from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
 from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
-from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
+from ..images.settings import METHOD, WITHIN_NOISE
+from ..own_solvers import is_own
 from ..solvers import ADMM, METHODS
-from .common import bar_on_terminal, check_outputs, on_a_cluster, on_a_device
+from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +56,9 @@ Examples:
   sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
 """
 
+# The methods that take a noise level.
+WITHIN_NOISE_NAMES = "omp, ormp, difference-map, alternating-map, vamp; or package.module:Class."
+
 image_option = {
     "dictionary": click.option(
         "--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]"
@@ -74,7 +78,7 @@ image_option = {
     "-m",
     "methods",
     multiple=True,
-    help=f"Repeatable; 'all', or one of: {', '.join(METHODS)}.  [default: {METHOD}, all for the first sample]",
+    help=f"Repeatable; 'all', or one of: {NAMES}.  [default: {METHOD}, all for the first sample]",
 )
 @image_option["dictionary"]
 @click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
@@ -94,7 +98,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     """
     methods = methods or (("all",) if image is None else (METHOD,))
     everything = "all" in methods
-    chosen = list(METHODS) if everything else [choice("--method", name, METHODS) for name in dict.fromkeys(methods)]
+    solvers = _named([*METHODS, *filter(is_own, methods)] if everything else list(methods))
     seconds = options["seconds_per_patch"]
     if seconds is None and everything:
         seconds = 0.02
@@ -103,11 +107,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
     _check_overwriting(
         [image, options["dictionary"]],
-        [folder / f"{stem}.png" for stem in ("original", *chosen, *(f"{method}-difference" for method in chosen))]
-        + [folder / f"{method}-codes.npz" for method in chosen],
+        [folder / f"{stem}.png" for stem in ("original", *solvers, *(f"{method}-difference" for method in solvers))]
+        + [folder / f"{method}-codes.npz" for method in solvers],
     )
     files.check_writable(folder / "index.html")
-    solvers: dict[str, Solver] = {method: tuned_for_images(method) for method in chosen}
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     bar = bar_on_terminal(options["quiet"])
@@ -245,9 +248,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 @click.command(epilog=DENOISE_EXAMPLES)
 @click.argument("image")
 @click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
-@click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
-)
+@click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
@@ -273,9 +274,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 @click.option(
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
-@click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
-)
+@click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
@@ -287,6 +286,17 @@ def inpaint(image: str, **options: Any) -> None:
     torn, out, truth = _restoration(image, "inpainted", options)
     missing = images.grey(images.read_image(options["mask"])) > 0.5
     _restore(images.inpaint, (torn, missing), truth, out, options)
+
+
+def _named(methods: list[str]) -> dict[str, Solver]:
+    """Solvers by the names that files and tables have for them."""
+    solvers: dict[str, Solver] = {}
+    for method in dict.fromkeys(methods):
+        solver = for_images(method)
+        if solver.name in solvers:
+            raise reject("--method", f"two solvers called {solver.name!r}", "a name of its own for each")
+        solvers[solver.name] = solver
+    return solvers
 
 
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
@@ -334,7 +344,7 @@ def _restore(
     with bar:
         restored = function(
             *given,
-            tuned_for_images(choice("--method", options["method"], METHODS)),
+            for_images(options["method"]),
             dictionary=load_dictionary(options["dictionary"]),
             stride=options["stride"],
             max_iter=options["max_iter"],
