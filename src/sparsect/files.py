@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 
 from . import text_tables
-from .checks import InputError, choice
+from .checks import InputError, choice, reject
 
 FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
+
+
+def path_name(name: str, value: Any) -> str:
+    """The path that the argument ``name`` stands for, as text; anything else is refused."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str):
+        raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
+    return path
 
 
 @contextlib.contextmanager

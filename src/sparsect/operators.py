@@ -198,6 +198,8 @@ class SparseOperator(_NumPyOperator):
         rows = Phi.tocsr()
         # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
         self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        if self.Phi.nnz:
+            check_magnitude("Phi", self.Phi.data[None, :])
         self.dtype = self.Phi.data.dtype
         self.shape = self.Phi.shape
         self._adjoint = self.Phi.conj().T.tocsr()

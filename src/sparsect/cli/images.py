@@ -15,7 +15,7 @@ from rich.table import Table
 
 from .. import files, images, plots
 from ..algorithm import Solver
-from ..arrays import on_host, to_numpy
+from ..arrays import on_host
 from ..checks import InputError, reject
 from ..devices import batch_rows, place
 from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
@@ -234,7 +234,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
             cluster=running,
         )
     if options["plot"] is not None:
-        plots.atoms(to_numpy(dictionary.Phi), options["plot"])
+        plots.atoms(dictionary, options["plot"])
     if options["quiet"]:
         return
     console = Console()
