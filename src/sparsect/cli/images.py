@@ -210,12 +210,14 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
-    begun: list[tuple[float, int]] = []
+    # When this call was first seen at work, how many batches were done then, and the round that it began with.
+    begun: list[tuple[float, int, int]] = []
 
     def show(step: Progress) -> None:
         rounds, done = step.dictionary.rounds, (step.round - 1) * source.batches + step.batch
-        begun.append((time.monotonic(), done))
-        seconds, batches = begun[-1][0] - begun[0][0], done - begun[0][1]
+        if not begun:
+            begun.append((time.monotonic(), done, step.round))
+        seconds, batches = time.monotonic() - begun[0][0], done - begun[0][1]
         rate = f", {batches * batch / seconds:,.0f} patches/s" if seconds and batches else ""
         error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
         bar.update(task, completed=done, description=f"round {step.round} of {step.rounds}{error}{rate}")
@@ -238,7 +240,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     if options["quiet"]:
         return
     console = Console()
-    console.print(_rounds(dictionary.rounds))
+    console.print(_rounds(dictionary.rounds, begun[0][2] - 1 if begun else len(dictionary.rounds)))
     console.print(f"{source.size} patches of {len(photographs)} photographs")
     for name in filter(None, (out, options["plot"])):
         console.print(f"written: {name}", soft_wrap=True)
@@ -359,9 +361,11 @@ def _restore(
     click.echo(f"written: {out}")
 
 
-def _rounds(rounds: list[dict[str, float]]) -> Table:
-    """Numbers of about ten rounds, the first and the last among them."""
-    shown = sorted({round(place) for place in np.linspace(0, len(rounds) - 1, 10)})
+def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
+    """Numbers of about ten rounds, the first and the last among them; after resuming, of all rounds that are new."""
+    resumed = 0 < earlier < len(rounds)
+    places = np.linspace(0, (earlier if resumed else len(rounds)) - 1, 10)
+    shown = sorted({round(place) for place in places} | set(range(earlier, len(rounds)) if resumed else ()))
     rows = [[str(index + 1), *(_number(name, rounds[index][name]) for name in rounds[0])] for index in shown]
     return _table("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
 
