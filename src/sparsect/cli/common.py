@@ -11,13 +11,14 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from .. import files, plots
 from ..algorithm import Solver
@@ -168,6 +169,16 @@ def check_outputs(out: str, suffix: str, plot: str | None) -> None:
     if plot is not None:
         plots.check_format(plot)
         files.check_writable(plot)
+
+
+def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:
+    """A table for the terminal, names on the left, numbers on the right."""
+    table = Table(title=title)
+    for number, words in enumerate(head):
+        table.add_column(words, justify="right" if number else "left")
+    for line in lines:
+        table.add_row(*line)
+    return table
 
 
 def bar_on_terminal(quiet: bool) -> Progress:

@@ -26,7 +26,7 @@ from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE
 from ..own_solvers import is_own
 from ..solvers import ADMM, METHODS
-from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device
+from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device, table_of
 
 Array = np.ndarray[Any, Any]
 
@@ -155,7 +155,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         return
     title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms a patch"
     console = Console()
-    console.print(_table(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
+    console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
     for method, reason in failures.items():
         console.print(f"{method}: {reason}", soft_wrap=True, markup=False)
     console.print("patch SNR: all patches together, the mean of each removed, as in the paper's table")
@@ -367,17 +367,8 @@ def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
     places = np.linspace(0, (earlier if resumed else len(rounds)) - 1, 10)
     shown = sorted({round(place) for place in places} | set(range(earlier, len(rounds)) if resumed else ()))
     rows = [[str(index + 1), *(_number(name, rounds[index][name]) for name in rounds[0])] for index in shown]
-    return _table("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
+    return table_of("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
 
 
 def _number(name: str, value: float) -> str:
     return f"{value:.2%}" if name.endswith("error") else f"{value:.1f}"
-
-
-def _table(title: str, head: Any, rows: list[list[str]]) -> Table:
-    table = Table(title=title)
-    for index, name in enumerate(head):
-        table.add_column(name, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
