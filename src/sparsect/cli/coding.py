@@ -17,9 +17,9 @@ from .common import NAMES, bar_on_terminal, for_images, on_a_cluster, on_a_devic
 
 EXAMPLES = """\b
 Examples:
-  sparsect code photos/ --sparsity 100 --out codes/                  # a file of codes for each photograph
-  sparsect code patches.zarr --out codes/ --scheduler                # processes on this machine
-  sparsect code arrays/ --out codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
+  sparsect code photos/ --sparsity 100 --out photo-codes/                  # a file of codes for each photograph
+  sparsect code patches.zarr --out patch-codes/ --scheduler                # processes on this machine
+  sparsect code arrays/ --out array-codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
 """
 
 

@@ -41,9 +41,9 @@ LEARN_EXAMPLES = """\b
 Examples:
   sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
   sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
-  sparsect learn photos/ --patches 10000000 --device cuda
-  sparsect learn photos/ --scheduler                          # processes on this machine
-  sparsect learn photos/ --scheduler tcp://10.0.0.1:8786      # a Dask cluster
+  sparsect learn photos/ --patches 10000000 --out gpu.npz --device cuda
+  sparsect learn photos/ --out here.npz --scheduler                          # processes on this machine
+  sparsect learn photos/ --out cluster.npz --scheduler tcp://10.0.0.1:8786   # a Dask cluster
 """
 DENOISE_EXAMPLES = """\b
 Examples:

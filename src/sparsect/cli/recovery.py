@@ -32,7 +32,7 @@ Examples:
   sparsect recover --random 400x1000 --sparsity 150 --snr 20 --plot recovery.png
   sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
-  sparsect recover --matrix Phi.npy --data y.npy --sparsity auto --out x.npz
+  sparsect recover --matrix Phi.csv --data y.csv --sparsity auto --out x-auto.npz
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
   sparsect recover --random 400x1000 --sparsity 150 --batch 10000 --device cuda
   sparsect recover --random 400x1000 --sparsity 100 --method my_package:MySolver --set step=0.5
