@@ -187,6 +187,11 @@ class TestUnknownSparsity:
             fewer = sparsect.recover(problem.Phi, problem.y[row], int(s) - 1, solver)
             assert fewer.residual_norm > problem.noise_norm[row]
 
+    def test_without_noise_a_fit_is_exact_up_to_rounding(self):
+        problem = sparsect.random_problem(60, 150, 5, batch=2, rng=3)
+        result = sparsect.recover(problem.Phi, problem.y, "auto", noise_norm=0)
+        np.testing.assert_array_equal(result.support, problem.x != 0)
+
     def test_one_signal_comes_back_as_one(self):
         problem = sparsect.random_problem(60, 150, 5, snr_db=30, rng=3)
         for noise_norm in (None, float(problem.noise_norm[0])):

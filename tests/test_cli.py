@@ -79,6 +79,9 @@ BAD = {
         "sparsity: got 41, accepted is a whole number from 0 to 40",
     ),
     "method": (("--random", "20x40", "--method", "difference"), "did you mean 'difference-map'"),
+    "method in capitals": (("--random", "20x40", "-m", "OMP"), "did you mean 'omp'"),
+    "module not there": (("--random", "20x40", "-m", "no.such:Thing"), "--method: 'no.such:Thing' cannot be used"),
+    "no solver": (("--random", "20x40", "-m", "math:pi"), "--method: got 3.14"),
     "setting": (("--random", "20x40", *MAP, "--set", "gamma=1"), "NAME among: beta"),
     "setting not a number": (("--random", "20x40", *MAP, "--set", "beta=x"), "--set beta: got 'x'"),
     "beta": (("--random", "20x40", *MAP, "--set", "beta=0"), "beta: got 0.0, accepted is any number but 0"),
@@ -116,6 +119,71 @@ def test_bad_input_is_one_line_and_exit_code_2(shell, case):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+OWN = """
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar, Optional
+
+import sparsect
+
+if TYPE_CHECKING:
+    from nowhere import Nothing
+
+@dataclasses.dataclass(frozen=True)
+class Mine(sparsect.DifferenceMap):
+    name: ClassVar[str] = "mine"
+    stride: float = 1.0
+    count: Optional[int] = None
+    share: "Optional[float] | None" = None
+    words: str | None = None
+    unknown: "Nothing" = None
+    weights: list[float] = ()
+
+ready = Mine(stride=2.0)
+"""
+
+
+class TestOwnSolvers:
+    @pytest.fixture(autouse=True)
+    def there(self, tmp_path):
+        (tmp_path / "own.py").write_text(OWN)
+
+    def test_recover_with_settings(self, shell, tmp_path):
+        """Annotations are types here and text in the base class."""
+        settings = ("stride=0.5", "count=3", "share=0.25", "words=a b", "beta=0.7")
+        given = [word for setting in settings for word in ("--set", setting)]
+        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", *given, "--out", "a.npz")
+        assert done.returncode == 0, done.stderr
+        assert sparsect.load_result(tmp_path / "a.npz").method == (
+            "Mine(beta=0.7, data_set=None, stride=0.5, count=3, share=0.25, words='a b', unknown=None, weights=())"
+        )
+
+    def test_recover_with_a_configured_one(self, shell, tmp_path):
+        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:ready", "--set", "count=4", "--out", "a.npz")
+        assert done.returncode == 0, done.stderr
+        assert "stride=2.0, count=4" in sparsect.load_result(tmp_path / "a.npz").method
+
+    def test_what_cannot_be_set(self, shell):
+        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "weights=1")
+        assert done.returncode == 2
+        assert "NAME among: beta, stride, count, share, words (own:Mine)" in done.stderr
+        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "count=1.5")
+        assert "--set count: got '1.5', accepted is a whole number" in done.stderr
+
+    def test_images(self, shell, tmp_path):
+        options = ("--max-iter", 3, "-m", "own:Mine")
+        done = shell("reconstruct", "camera", "--width", 60, "-s", 5, *options, "-m", "omp", "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert {"mine.png", "mine-codes.npz", "omp.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
+        done = shell("code", "out/original.png", "-s", 5, *options, "--out", "codes")
+        assert done.returncode == 0, done.stderr
+        assert "Mine(" in (tmp_path / "codes" / "codes.json").read_text()
+        done = shell("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
+        assert done.returncode == 0, done.stderr
+        done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
+        assert done.returncode == 2
+        assert "--method: got two solvers called 'mine'" in done.stderr
 
 
 def test_corrupt_file(shell, tmp_path):

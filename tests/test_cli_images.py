@@ -1,5 +1,6 @@
 """The image commands, run as a user would."""
 
+import re
 import signal
 import time
 
@@ -85,6 +86,16 @@ class TestLearn:
         done = shell(*arguments, "--seed", 7, "--rounds", 5, "--out", "mine.npz")
         assert done.returncode == 2
         assert "mine.npz: was learned with other values of" in done.stderr
+
+    def test_the_table_has_all_rounds_after_resuming(self, shell, photographs):
+        def rounds(last):
+            done = shell("learn", "photos", *self.OPTIONS, "--rounds", last, "--out", "mine.npz")
+            assert done.returncode == 0, done.stderr
+            return [int(number) for number in re.findall(r"^│ (\d+) ", done.stdout, re.MULTILINE)]
+
+        assert rounds(12) == [1, 2, 3, 5, 6, 7, 8, 10, 11, 12]
+        assert rounds(15) == [1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15]
+        assert {1, 15} < set(rounds(15)) < set(range(1, 16))
 
     def test_interrupted_between_rounds(self, started, photographs, tmp_path):
         process = started("learn", "photos", *self.OPTIONS, "--rounds", 100_000, "--out", "mine.npz")

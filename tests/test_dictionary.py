@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError, files
+from sparsect import InputError, files, plots
 from sparsect.dictionary import (
     ArraySource,
     Dictionary,
@@ -53,6 +53,9 @@ class TestSources:
             PatchSource([np.zeros((5, 5)), np.zeros((3, 9))], 4, 10)
         with pytest.raises(InputError, match="images: got none"):
             PatchSource([], 4, 10)
+        for images in (None, 3, "photos", iter([])):
+            with pytest.raises(InputError, match=r"images: got an object of type .*, accepted is a list of images"):
+                PatchSource(images, 4, 10)
         with pytest.raises(InputError, match="signals: got shape"):
             ArraySource(np.zeros((0, 4)))
 
@@ -211,6 +214,26 @@ class TestStore:
         for value in (Phi, Dictionary(Phi), tmp_path / "Phi.npy"):
             np.testing.assert_array_equal(as_dictionary(value).Phi, Phi)
         assert as_dictionary(None).Phi.shape == (400, 1000)
+
+    @pytest.mark.parametrize("scale", [1e200, 1e-200])
+    def test_atoms_out_of_range_are_refused(self, rng, scale):
+        with pytest.raises(InputError, match="dictionary: got Phi with columns that are zero or not finite"):
+            as_dictionary(scale * rng.standard_normal((9, 12)))
+
+    @pytest.mark.parametrize("path", [b"x", 3, [], np.eye(3)])
+    def test_what_is_no_name_of_a_file(self, path):
+        with pytest.raises(InputError, match=r"path: got an object of type .*, accepted is the name of a file"):
+            load_dictionary(path)
+
+    def test_atoms_are_drawn_from_whatever_stands_for_a_dictionary(self, rng, tmp_path):
+        Phi = rng.standard_normal((9, 12))
+        pictures = []
+        for value in (Phi, Dictionary(Phi)):
+            plots.atoms(value, tmp_path / "atoms.png")
+            pictures.append((tmp_path / "atoms.png").read_bytes())
+        assert pictures[0] == pictures[1]
+        with pytest.raises(InputError, match="dictionary: got atoms of 5 numbers"):
+            plots.atoms(rng.standard_normal((5, 7)), tmp_path / "atoms.png")
 
     def test_a_broken_file_is_refused(self, tmp_path):
         (tmp_path / "file.npz").write_bytes(b"PK\x03\x04 and then nothing")

@@ -1,13 +1,16 @@
 """The code in README.md and CONTRIBUTING.md runs as it stands."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import sparsect
+from sparsect.cli import cli
 
 ROOT = Path(__file__).parent.parent
 
@@ -16,7 +19,39 @@ def python_blocks(name):
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
 
 
-def test_readme():
+def shell_lines(text):
+    """Arguments of every command of sparsect in a text, comments left out."""
+    lines = re.findall(r"^ *sparsect ([a-z]+)( .*)?$", text, re.MULTILINE)
+    return [(name, shlex.split(words, comments=True)) for name, words in lines]
+
+
+def outputs(lines):
+    """Where every command writes, with all its settings."""
+    for name, words in lines:
+        given = cli.commands[name].make_context(name, list(words), resilient_parsing=True).params
+        # Who works does not matter to what is made, but for a GPU, which has batches of its own.
+        where, settings = given.pop("out", None), {key: given[key] for key in given if key not in ("scheduler", "tls")}
+        yield where and where.rstrip("/"), (name, settings)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/cluster.md", "all", *cli.commands])
+def test_commands_can_be_given_one_after_the_other_in_one_folder(document):
+    """No two of them write to one place with different settings."""
+    if document in cli.commands:
+        text = cli.commands[document].epilog or ""
+    else:
+        texts = {name: (ROOT / name).read_text() for name in ("README.md", "docs/cluster.md")}
+        text = texts.get(document) or "\n".join(texts.values())
+    taken = {}
+    for where, settings in outputs(shell_lines(text)):
+        if where is not None:
+            assert taken.setdefault(where, settings) == settings
+    scripted = set(re.findall(r'checkpoint="([^"/]+)"', text))
+    assert not scripted & set(taken)
+
+
+def test_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
     exec("\n".join(python_blocks("README.md")), names)
     assert names["result"].x.shape == (10, 1000)
@@ -37,4 +72,4 @@ def test_the_script_in_cluster(tmp_path):
     (tmp_path / "script.py").write_text(code)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "Dictionary(64x100, 3 rounds) 40000" in done.stdout
-    assert (tmp_path / "mine.npz").exists()
+    assert (tmp_path / "from-dask.npz").exists()

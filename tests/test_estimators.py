@@ -66,6 +66,25 @@ class TestSparseCoder:
             sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=99).fit_transform(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"method: got 'opm'.*did you mean 'omp'"):
             sparsect.SparseCoder(rng.standard_normal((8, 12)), method="opm").fit_transform(np.ones((2, 8)))
+        with pytest.raises(InputError, match="dictionary: got Phi with columns that are"):
+            sparsect.SparseCoder(1e200 * rng.standard_normal((8, 12))).fit(np.ones((2, 8)))
+        with pytest.raises(InputError, match="X: got entries whose squares leave the range"):
+            sparsect.SparseCoder(rng.standard_normal((8, 12))).fit_transform(np.full((2, 8), 1e200))
+
+    @pytest.mark.parametrize("method", [3, object(), sparsect.ADMM])
+    @pytest.mark.parametrize("device", [None, "auto"])
+    def test_what_is_no_solver(self, method, device):
+        with pytest.raises(InputError, match="method: got "):
+            sparsect.SparseCoder(np.eye(8), method=method, device=device).fit_transform(np.ones((2, 8)))
+
+    def test_masked_arrays_are_refused(self, rng):
+        X = np.ma.masked_greater(rng.standard_normal((5, 8)), 0)
+        coder = sparsect.SparseCoder(rng.standard_normal((8, 12)))
+        for call in (coder.fit, coder.fit(X.data).transform, sparsect.DictionaryLearner(3, rounds=1).fit):
+            with pytest.raises(InputError, match="X: got a masked array"):
+                call(X)
+        with pytest.raises(InputError, match="codes: got a masked array"):
+            coder.inverse_transform(np.ma.masked_equal(np.eye(12), 0))
 
 
 class TestDictionaryLearner:
@@ -81,6 +100,15 @@ class TestDictionaryLearner:
         signals = rng.standard_normal((200, 9))
         small, large = (sparsect.DictionaryLearner(12, rounds=3).fit(scale * signals) for scale in (1.0, 1000.0))
         np.testing.assert_allclose(small.components_, large.components_, atol=1e-6)
+
+    def test_errors(self, rng):
+        signals = rng.standard_normal((20, 4))
+        with pytest.raises(InputError, match="X: got entries whose squares leave the range"):
+            sparsect.DictionaryLearner(3, rounds=1).fit(1e200 * signals)
+        with pytest.raises(InputError, match="signals: got entries whose squares leave the range"):
+            learn(ArraySource(1e200 * signals), 3, rounds=1)
+        with pytest.raises(InputError, match="coder: got 3"):
+            sparsect.DictionaryLearner(3, coder=3, rounds=1).fit(signals)
 
     def test_clones(self):
         learner = sparsect.DictionaryLearner(7, coder=sparsect.ADMM(mu=1.0, lam=0.1), rounds=2)

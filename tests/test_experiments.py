@@ -14,10 +14,12 @@ from sparsect import InputError
 from sparsect.experiments import catalogue, contenders, run
 from sparsect.experiments.claims import HOLDS, NOT, PARTLY, judge
 from sparsect.experiments.document import write
+from sparsect.experiments.machine import Work
 from sparsect.experiments.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
 from sparsect.experiments.photographs import Reconstructions, photograph
 from sparsect.experiments.rows import Rows
 from sparsect.experiments.summary import at_end, curve, time_to_reach
+from sparsect.experiments.tables import snr_table
 
 SMALL = Setting(30, 60, 4, 20.0)
 
@@ -209,6 +211,47 @@ class TestSummary:
         assert time_to_reach(TWO_RUNS, "a", "x", 30.0) == np.inf
 
 
+class TestTables:
+    def test_means_over_runs(self):
+        head, lines = snr_table("vary-noise", [*TWO_RUNS, {"setting": "a", "solver": "Bayes-optimal", "snr_db": 30.0}])
+        assert head == ["SNR (dB)", "a"]
+        assert lines[:2] == [["x", "14.5 ± 5.5"], ["Bayes-optimal", "30.0 ± 0.0"]]
+
+    def test_beta(self):
+        rows = [
+            {"setting": "a", "run": run, "beta": beta, "snr_db": beta + run} for beta in (0.5, -0.5) for run in (0, 1)
+        ]
+        assert snr_table("beta", rows)[1] == [["beta = -0.5", "0.0 ± 0.5"], ["beta = +0.5", "1.0 ± 0.5"]]
+
+    def test_photographs(self):
+        row = {"image": "cat", "sparsity": 5, "limit": 0.1, "solver": "omp", "snr_db": 1.0, "refitted_snr_db": 2.0}
+        rows = [row, row | {"sparsity": 9, "solver": "lars"}]
+        assert snr_table("dog", rows) == (
+            ["SNR (dB), plain / refitted", "cat, s = 5, 0.1 s", "cat, s = 9, 0.1 s"],
+            [["omp", "1.0 / 2.0", "failed"], ["lars", "failed", "1.0 / 2.0"]],
+        )
+
+    @pytest.mark.parametrize("name", ["vary-size", "beta", "dog"])
+    def test_nothing_is_finished(self, name):
+        failed = {"setting": "a", "image": "a", "solver": "omp", "failed": "why"}
+        assert snr_table(name, [failed])[1] == []
+
+
+class TestMachine:
+    def test_what_others_did(self):
+        start = Work(clock=100.0, everybody=50.0, own=7.0)
+        assert Work(110.0, 75.0, 17.0).others_since(start) == pytest.approx(1.5)
+        assert Work(110.0, 59.0, 17.0).others_since(start) == 0
+        assert Work(110.0, None, 17.0).others_since(start) is None
+        assert start.others_since(start) is None
+
+    def test_the_own_work_counts(self):
+        start = Work.so_far()
+        total = sum(number * number for number in range(1_000_000))
+        assert total > 0
+        assert Work.so_far().own > start.own
+
+
 class TestClaims:
     def rows(self, **snr):
         common = {"setting": "a", "run": 0, "seconds": 1.0, "setup_seconds": 0.1, "end": 1}
@@ -240,6 +283,9 @@ class TestClaims:
 
 
 class TestContenders:
+    def test_every_solver_takes_part(self):
+        assert sorted(contender.name for contender in contenders()) == sorted(sparsect.METHODS)
+
     def test_brought_along(self, tmp_path, monkeypatch):
         (tmp_path / "mine.py").write_text("import sparsect\nclass Mine(sparsect.AlternatingMap):\n    name = 'mine'\n")
         monkeypatch.syspath_prepend(tmp_path)
@@ -306,6 +352,19 @@ class TestReport:
         done = shell("experiment", "all", "--report-only")
         assert done.returncode == 2
         assert "--report-only: got no rows" in done.stderr
+
+    def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
+        row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}
+        experiment = catalogue(tmp_path / "out")["beta"]
+        Rows(tmp_path / "out" / "beta", settings_of(experiment)).add("one", [row, row | {"beta": -0.5}])
+        done = shell("experiment", "beta", "--report-only", "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert "The range of beta" in done.stdout
+        assert "beta = +0.5" in done.stdout
+        assert "12.2 ± 0.0" in done.stdout
+        report = (tmp_path / "out" / "index.html").read_text()
+        assert "alone on the machine" not in report
+        assert "while times were measured is not known" in report
 
     def test_interrupted_while_processes_work(self, started, tmp_path):
         process = started("experiment", "beta", "--out", "out")

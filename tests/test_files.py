@@ -43,7 +43,7 @@ def test_read_sparse(there):
     ("name", "message"),
     [
         ("missing.npy", "no such file"),
-        ("a.txt", r"got a file of type '\.txt', accepted is \.npy"),
+        ("a.doc", r"got a file of type '\.doc', accepted is \.npy"),
         ("two.npz", r"got 2 arrays \(Phi, y\), say which one"),
         ("two.npz:Phy", "did you mean 'Phi'"),
         (".", "got a file of type 'unknown'"),
@@ -56,13 +56,114 @@ def test_what_cannot_be_read(there, name, message):
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".mat", ".csv"])
 @pytest.mark.parametrize(
-    "content", [b"", b"\x93NUMPY garbage", b"PK\x03\x04", b"a,b\n1,2\n", b"1,2\n3\n", bytes(range(256)) * 9]
+    "content", [b"", b"\x93NUMPY garbage", b"PK\x03\x04", b"a,b\n1,x\n", b"1,2\n3\n", bytes(range(256)) * 9]
 )
 def test_damaged(tmp_path, suffix, content):
     path = tmp_path / f"bad{suffix}"
     path.write_bytes(content)
     with pytest.raises(InputError, match="bad"):
         files.read_array(path)
+
+
+TABLES = {
+    "commas": ("1,2\n3,4\n", [[1, 2], [3, 4]]),
+    "commas and spaces": ("1, 2\n3 , 4\n", [[1, 2], [3, 4]]),
+    "semicolons": ("1;2\n3;4", [[1, 2], [3, 4]]),
+    "tabs": ("1\t2\n3\t4\n", [[1, 2], [3, 4]]),
+    "spaces": ("  1  2\n 30 -4\n", [[1, 2], [30, -4]]),
+    "decimal commas": ("1,5;-2,25\n3;4e-1\n", [[1.5, -2.25], [3, 0.4]]),
+    "decimal commas between tabs": ("1,5\t2\n", [1.5, 2]),
+    "other line ends": ("1,2\r\n3,4\r", [[1, 2], [3, 4]]),
+    "byte order mark": ("\ufeff1,2\n3,4\n", [[1, 2], [3, 4]]),
+    "comments": ("# made by hand\n1,2 # first\n# between\n3,4\n", [[1, 2], [3, 4]]),
+    "empty lines at the ends": ("\n\n1,2\n3,4\n\n \n", [[1, 2], [3, 4]]),
+    "quoted": ('"1","2.5"\n"3","4"\n', [[1, 2.5], [3, 4]]),
+    "quoted between spaces": ('"1" "2.5"\n"3" "4"\n', [[1, 2.5], [3, 4]]),
+    "one line": ("0,1,2\n", [0, 1, 2]),
+    "one line of decimals": ("0.5 0.25 1e3\n", [0.5, 0.25, 1000]),
+    "one column": ("0\n1\n2\n", [0, 1, 2]),
+    "one number": ("7", [7]),
+    "identity": ("1,0,0\n0,1,0\n0,0,1\n", np.eye(3)),
+    "identity of two": ("1,0\n0,1\n", np.eye(2)),
+    "zeros and ones": ("0,1,1\n1,0,1\n", [[0, 1, 1], [1, 0, 1]]),
+    "whole numbers": ("1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]]),
+    "a line that counts, with points": ("0.0,1.0,2.0\n0.5,0.5,0.5\n", [[0, 1, 2], [0.5, 0.5, 0.5]]),
+    "a column that counts, with points": ("0.0,5\n1.0,6\n2.0,7\n", [[0, 5], [1, 6], [2, 7]]),
+    "names": ("a,b\n1,2\n3,4\n", [[1, 2], [3, 4]]),
+    "names in quotes": ('"a, b","c"\n1,2\n3,4\n', [[1, 2], [3, 4]]),
+    "names and an empty line": ("a,b\n\n1,2\n3,4\n", [[1, 2], [3, 4]]),
+    "names with spaces": ("x (mm) y (mm)\n1 2\n3 4\n", [[1, 2], [3, 4]]),
+    "name of one column": ("signal\n0.5\n0\n", [0.5, 0]),
+    "names and decimal commas": ("a;b\n1,5;2\n", [1.5, 2]),
+    "whole numbers as quoted names": ('"2019","2020"\n1,2\n3,4\n', [[1, 2], [3, 4]]),
+    # As pandas writes them: columns alone, columns and index, a series, separated by spaces; then as R does.
+    "pandas columns": ("0,1,2\n0.5,1.0,2e-05\n1.5,0.0,0.0\n", [[0.5, 1, 2e-5], [1.5, 0, 0]]),
+    "pandas index": (",0,1\n0,5,3\n1,0,2\n", [[5, 3], [0, 2]]),
+    "pandas index and names": (",a,b\n0,5,3\n1,0,2\n2,1,1\n", [[5, 3], [0, 2], [1, 1]]),
+    "pandas series": (",0\n0,0.5\n1,1.5\n", [0.5, 1.5]),
+    "pandas between spaces": (" 0 1\n0 0.5 1.5\n1 2.5 3.5\n", [[0.5, 1.5], [2.5, 3.5]]),
+    "R": ('"","V1","V2"\n"1",5,3\n"2",0,2\n', [[5, 3], [0, 2]]),
+    "R between spaces": ('"V1" "V2"\n"1" 5 3\n"2" 0 2\n', [[5, 3], [0, 2]]),
+}
+
+REFUSED_TABLES = {
+    "empty": ("\n# nothing\n", "got no numbers"),
+    "names alone": ("a,b\n", r"line 1, column 1: got 'a'"),
+    "ragged": ("1,2\n3,4\n5\n", "line 3: got 1 cells, and 2 in the lines before"),
+    "empty cell": ("1,2\n3,\n", "line 2, column 2: got an empty cell"),
+    "empty line": ("1\n\n3\n", "line 2: got an empty line between numbers"),
+    "word": ("1,2\n# note\n3,x\n", "line 3, column 2: got 'x'"),
+    "two lines of names": ("a,b\nm,s\n1,2\n", "line 2, column 1: got 'm'"),
+    "word among numbers": ("1.5,x\n3,4\n", "line 1, column 2: got 'x'"),
+    "not a number": ("1,2\n3,nan\n", "line 2, column 2: got 'nan', accepted is a finite number"),
+    "not a number at first": ("nan,NaN\n3,1\n", "line 1, column 1: got 'nan'"),
+    "infinity": ("1,-inf\n", "line 1, column 2: got '-inf'"),
+    "beyond double precision": ("1,1e999\n", "line 1: got a number beyond the range"),
+    "complex": ("1+2j,3j\n1,2\n", "line 1, column 1: got '1\\+2j'"),
+    "digits in groups": ("1_000,2\n", "line 1, column 1: got '1_000'"),
+    "several delimiters": ("1,2\n3;4\n", "line 2: got 2 cells, and 1"),
+    "quote without end": ('1,"2\n', "damaged"),
+    "names too few": ("a;b\n1;2;3;4\n", "line 1: got 2 names for 4 columns"),
+    "index without an order": (",a\n5,0.5\n2,1.5\n", "line 1: got no name for the first column"),
+    "a line that counts": ("0,1,2\n5,3,1\n", r"line 1: got 0, 1, 2, which may be .* after a '#'.*\(0\.0\)"),
+    "a line that counts, two columns": ("0,1\n0.1,0.9\n0.2,0.8\n", "line 1: got 0, 1, which may be column names"),
+    "a line that counts from one": ("1 2 3 4\n0.5 0.5 0.5 0.5\n", r"line 1: got 1, 2, 3, \.\.\., which may be"),
+    "a zero above a column": ("0\n0.5\n1.5\n", "line 1: got 0, which may be column names or numbers"),
+    "a column that counts": ("0,5\n1,3\n2,4\n", "column 1: got numbers that count the lines"),
+    "a column that counts from one": ("1;0.5\n2;0.25\n3;1.5\n", "column 1: got numbers that count the lines"),
+    "a column that counts below names": ("id,a\n0,0.5\n1,0.25\n", "column 1: got numbers that count the lines"),
+    "points and commas": ("1,5;2\n2.5;1\n", "line 2: got decimal points beside decimal commas"),
+    "thousands": ("1,234;2\n", "line 1: got numbers such as 1,234"),
+    "thousands and millions": ("1,5;1,234,567\n", "line 1, column 2: got '1,234,567'"),
+    "one column of decimal commas": ("1,53\n-0,27\n3,05\n", "line 1: got pairs of whole numbers that may be"),
+    "decimal commas between spaces": ("1,5 2,5\n", "line 1, column 2: got '5 2'"),
+    "quoted decimal commas": ('"1,5","2,5"\n', "line 1, column 1: got '1,5'"),
+    "another encoding": ("\xe4;b\n1;2\n".encode("latin-1"), "got bytes that are not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+@pytest.mark.parametrize("suffix", [".csv", ".txt"])
+def test_text(tmp_path, suffix, case):
+    content, expected = TABLES[case]
+    path = tmp_path / f"a{suffix}"
+    path.write_text(content, encoding="utf-8", newline="")
+    found = files.read_array(path)
+    np.testing.assert_array_equal(found, np.array(expected, dtype=np.float64), strict=True)
+
+
+@pytest.mark.parametrize("case", REFUSED_TABLES)
+def test_text_that_is_refused(tmp_path, case):
+    content, message = REFUSED_TABLES[case]
+    path = tmp_path / "a.tsv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=rf"a\.tsv.*{message}"):
+        files.read_array(path)
+
+
+def test_text_in_utf_16(tmp_path):
+    (tmp_path / "a.txt").write_text("a\tb\r\n1\t2\r\n3\t4\r\n", encoding="utf-16", newline="")
+    np.testing.assert_array_equal(files.read_array(tmp_path / "a.txt"), [[1, 2], [3, 4]])
 
 
 def test_truncated(there):

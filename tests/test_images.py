@@ -123,12 +123,40 @@ class TestFiles:
             (np.zeros(5), r"got shape \(5,\)"),
             (np.zeros((5, 5, 7)), "1 to 4 channels"),
             (np.zeros((5, 5), dtype=np.int64), "dtype int64"),
-            (np.full((5, 5), np.nan), "NaN or infinite"),
+            (np.full((5, 5), np.nan), "NaN, infinite or beyond 1e\\+15"),
+            (np.full((5, 5), 1e39), "NaN, infinite or beyond 1e\\+15"),
+            (np.full((5, 5, 3), 1e30), "NaN, infinite or beyond 1e\\+15"),
+            (np.full((5, 5, 4), 1e30), "NaN, infinite or beyond 1e\\+15"),
+            ([[1, 2], [3]], "an object of type list"),
+            ("cat.png", "an object of type str"),
         ],
     )
     def test_arrays_that_are_no_images(self, image, message):
         with pytest.raises(InputError, match=f"image: .*{message}"):
             images.reconstruct(image, 3)
+
+    def test_masked_arrays_are_refused_everywhere(self, small, rng):
+        image = smooth_image(rng)
+        masked, mask = np.ma.masked_greater(image, 0.5), np.zeros(image.shape, dtype=bool)
+        for name, call in {
+            "image": [
+                lambda: images.reconstruct(masked, 3, dictionary=small),
+                lambda: images.denoise(masked, 0.1, dictionary=small),
+                lambda: images.inpaint(masked, mask, dictionary=small),
+                lambda: images.grey(masked),
+                lambda: images.resize(masked, 20),
+                lambda: images.write_image("never.png", masked),
+                lambda: images.estimate_sigma(masked),
+                lambda: images.difference(image, masked),
+            ],
+            "mask": [lambda: images.inpaint(image, np.ma.masked_array(mask, mask), dictionary=small)],
+            "truth": [lambda: images.psnr_db(masked, image)],
+            "estimate": [lambda: images.psnr_db(image, masked)],
+            "original": [lambda: images.difference(masked, image)],
+        }.items():
+            for one in call:
+                with pytest.raises(InputError, match=f"{name}: got a masked array"):
+                    one()
 
     def test_unwritable_and_unknown_formats(self, tmp_path):
         with pytest.raises(InputError, match=r"a name that ends in .png"):
@@ -288,6 +316,9 @@ class TestDenoise:
             images.denoise(image, -1, dictionary=small)
         with pytest.raises(InputError, match="noise_norm: got a value with 'lars'"):
             images.denoise(image, 0.1, "lars", dictionary=small)
+        for method in (3, object(), sparsect.DifferenceMap):
+            with pytest.raises(InputError, match="method: got "):
+                images.denoise(image, 0.1, method, dictionary=small)
 
 
 class TestInpaint:
@@ -315,6 +346,12 @@ class TestInpaint:
         whole = images.inpaint(np.where(mask, np.nan, image), mask, dictionary=small, passes=2)
         np.testing.assert_allclose(whole, image[3, 4], atol=0.05)
 
+    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.uint16])
+    def test_white_is_one(self, dtype, small, rng):
+        white = True if dtype is np.bool_ else np.iinfo(dtype).max
+        whole = images.inpaint(np.full((16, 16), white, dtype), rng.random((16, 16)) < 0.3, dictionary=small, passes=2)
+        np.testing.assert_allclose(whole, 1, atol=0.05)
+
     def test_nothing_missing_changes_nothing(self, small, rng):
         image = smooth_image(rng)
         np.testing.assert_array_equal(images.inpaint(image, np.zeros(image.shape, bool), dictionary=small), image)
@@ -327,3 +364,5 @@ class TestInpaint:
             images.inpaint(image, np.ones((3, 3), bool), dictionary=small)
         with pytest.raises(InputError, match="mask: got dtype float64"):
             images.inpaint(image, np.zeros(image.shape), dictionary=small)
+        with pytest.raises(InputError, match="image: got an object of type NoneType"):
+            images.inpaint(None, np.zeros(image.shape, bool), dictionary=small)

@@ -99,10 +99,21 @@ BAD = {
     "method unknown": ({"method": "diference-map"}, "did you mean 'difference-map'"),
     "method a class": ({"method": sparsect.DifferenceMap}, "method: got <class"),
     "method a number": ({"method": 3}, "method: got 3"),
+    "method a number, with noise_norm": ({"method": 3, "noise_norm": 1.0}, "method: got 3"),
+    "method a class, with noise_norm": ({"method": sparsect.DifferenceMap, "noise_norm": 1.0}, "method: got <class"),
+    "method an object, sparsity unknown": ({"method": object(), "sparsity": "auto"}, "method: got <object"),
+    "method a class, sparsity unknown": ({"method": sparsect.ADMM, "sparsity": "auto"}, "method: got <class"),
+    "method in capitals": ({"method": "Omp"}, "did you mean 'omp'"),
+    "checkpoint a number": ({"checkpoint": 3}, "checkpoint: got an object of type int, accepted is the name of a file"),
+    "checkpoint bytes": ({"checkpoint": b"run.npz"}, "checkpoint: got an object of type bytes"),
+    "checkpoint a folder": ({"checkpoint": "/"}, "checkpoint: got '/', which is a folder"),
     "max_iter": ({"max_iter": 0}, "max_iter: got 0, accepted is a whole number of at least 1"),
     "max_seconds": ({"max_seconds": -1}, "max_seconds: got -1"),
     "tol": ({"tol": "small"}, "tol: got 'small'"),
     "y out of range": ({"y": np.full(3, 1e200)}, "y: got entries whose squares leave the range"),
+    "complex y out of range": ({"y": np.full(3, 1e200 + 1e200j)}, "y: got entries whose squares leave the range"),
+    "complex Phi out of range": ({"Phi": PHI * (1e200 + 1e200j)}, "Phi: got entries whose squares leave the range"),
+    "sparse Phi out of range": ({"Phi": scipy.sparse.csr_array(PHI * 1e200)}, "Phi: got entries whose squares leave"),
     "y below range": ({"y": np.full(3, 1e-30, np.float32), "Phi": PHI.astype(np.float32)}, "y: got entries whose"),
 }
 
@@ -112,6 +123,25 @@ def test_bad_input(case):
     arguments, message = BAD[case]
     with pytest.raises(InputError, match=message):
         sparsect.recover(**{"Phi": PHI, "y": Y, "sparsity": 2} | arguments)
+
+
+def test_part_of_a_solver_is_none():
+    class Half:
+        name, needs = "half", frozenset()
+
+        def init(self, problem): ...
+
+    with pytest.raises(InputError, match=r"method: got .*\(it has no step, estimate\), accepted is a name, or a conf"):
+        sparsect.recover(PHI, Y, 2, Half())
+
+
+@pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recovery])
+def test_masked_arrays_are_not_measured(measure):
+    masked = np.ma.masked_equal([1.0, 2.0], 2)
+    with pytest.raises(InputError, match="truth: got a masked array"):
+        measure(masked, np.ones(2))
+    with pytest.raises(InputError, match="estimate: got a masked array"):
+        measure(np.ones(2), masked)
 
 
 def test_the_row_whose_noise_norm_is_too_small_is_named():

@@ -200,3 +200,17 @@ class TestErrors:
     def test_sparse_with_nan(self):
         with pytest.raises(InputError, match="Phi: got 1 entries that are NaN"):
             sparsect.as_operator(scipy.sparse.csr_array([[1.0, np.nan]]))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
+def test_a_sparse_matrix_of_the_caller_stays_as_it_is(kind, dtype):
+    Phi = kind(np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=dtype))
+    data, indices, values = Phi.data, Phi.indices, Phi.toarray()
+    operator = sparsect.as_operator(Phi)
+    sparsect.recover(Phi, [1.0, 2.0], 1, max_iter=5)
+    assert np.shares_memory(Phi.data, data)
+    assert np.shares_memory(Phi.indices, indices)
+    assert Phi.dtype == dtype
+    np.testing.assert_array_equal(Phi.toarray(), values)
+    np.testing.assert_array_equal(operator.forward(np.eye(4)), values.T.astype(operator.dtype))

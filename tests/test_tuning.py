@@ -114,6 +114,11 @@ def test_errors():
         tune("admm", TINY, max_iter=0)
     with pytest.raises(InputError, match="method: got 'lars'"):
         tuning.tuned("lars")
+    for setting in ("foo", 3, None):
+        with pytest.raises(
+            InputError, match=r"setting: got .*, accepted is one of 'random-measurements', 'image-patches'"
+        ):
+            tuning.tuned("admm", setting)
 
 
 def test_command_line(tmp_path):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from .arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
+from .checks import reject
 from .problems import Problem
 
 # Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
@@ -133,6 +134,16 @@ def in_blocks(
 def device_for(solver: Any, device: str | None) -> str | None:
     """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
     return None if device == "auto" and Need.HOST in solver.needs else device
+
+
+def check_solver(name: str, solver: Any) -> Solver:
+    """``solver`` if it has all that the loop asks of one; a class, or anything else, is refused."""
+    missing = [part for part in ("init", "step", "estimate", "name", "needs") if not hasattr(solver, part)]
+    if isinstance(solver, type) or missing:
+        hint = f" (it has no {', '.join(missing)})" if 0 < len(missing) < 5 else ""
+        raise reject(name, repr(solver) + hint, "a name, or a configured solver such as DifferenceMap(beta=0.5)")
+    known: Solver = solver
+    return known
 
 
 class Need(Enum):

@@ -99,8 +99,10 @@ def real_vecdot(x: Array, y: Array) -> Array:
 
 
 def squared_norm(x: Array) -> Array:
-    """Squared Euclidean norm along the last axis, real."""
-    return real_vecdot(x, x)
+    """Squared Euclidean norm along the last axis, real; infinite where squares leave the range of the dtype."""
+    # The imaginary part of a complex sum, which is dropped, may be infinity minus infinity.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return real_vecdot(x, x)
 
 
 def norm(x: Array) -> Array:
@@ -123,11 +125,16 @@ def is_single(x: Array) -> bool:
     return epsilon(x) > 1e-10
 
 
+def refuse_masked(name: str, value: Any) -> None:
+    """Refuse NumPy's masked arrays: as plain arrays, entries that are masked would be taken as they are."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise reject(name, "a masked array", "an array without masked entries")
+
+
 def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -> Array:
     """``value`` as a finite float or complex array; anything else raises an error that names ``name``."""
     array: Array
-    if isinstance(value, np.ma.MaskedArray):
-        raise reject(name, "a masked array", "an array without masked entries")
+    refuse_masked(name, value)
     if compat.is_torch_array(value):
         if "strided" not in str(value.layout) or value.is_meta:
             raise reject(name, f"a torch tensor of layout {value.layout} on {value.device}", "a dense tensor with data")

@@ -67,6 +67,7 @@ def choice(name: str, value: object, options: Iterable[str]) -> str:
     known = list(options)
     if isinstance(value, str) and value in known:
         return value
-    nearest = difflib.get_close_matches(str(value), known, n=1)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    spelled = {option.lower(): option for option in known}
+    nearest = difflib.get_close_matches(str(value).lower(), spelled, n=1)
+    hint = f" (did you mean {spelled[nearest[0]]!r}?)" if nearest else ""
     raise reject(name, repr(value), "one of " + ", ".join(repr(option) for option in known) + hint)

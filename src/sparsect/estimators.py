@@ -10,14 +10,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .algorithm import Solver, device_for
+from .algorithm import Solver, check_solver, device_for
 from .arrays import (
     Array,
+    check_magnitude,
     contiguous,
     floating,
     from_numpy,
     is_complex,
     on_host,
+    refuse_masked,
     to_numpy,
 )
 from .checks import choice, reject, whole_number
@@ -58,7 +60,7 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_atoms, n_features = self.components_.shape
         default = max(1, n_features // 10)
         sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
-        known = METHODS.get(self.method) if isinstance(self.method, str) else self.method
+        known = METHODS.get(self.method) if isinstance(self.method, str) else check_solver("method", self.method)
         device = self.device if known is None else device_for(known, self.device)
         solver = self._solver(place(X[:1, :], device))
         limits = (min(sparsity, n_atoms), self.transform_max_iter, self.refit)
@@ -67,6 +69,7 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def inverse_transform(self, codes: Any) -> Array:
         """The signals that codes stand for, (n_samples, n_features)."""
         check_is_fitted(self)
+        refuse_masked("codes", codes)
         if getattr(codes, "ndim", 0) != 2 or codes.shape[1] != self.n_components_:
             raise reject("codes", f"shape {tuple(getattr(codes, 'shape', ()))}", f"(n_samples, {self.n_components_})")
         if _is_dask(codes):
@@ -81,10 +84,13 @@ class _Coder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, reset: bool = True) -> Array:
         """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
+        refuse_masked("X", X)
         if compat.is_torch_array(X) and on_host(X):
             X = to_numpy(floating("X", X, dimensions=(2,)))
         if not (hasattr(X, "device") and not on_host(X)):
-            return validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
+            X = validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
+            check_magnitude("X", X)
+            return X
         X = floating("X", X, dimensions=(2,))
         if X.shape[0] == 0 or is_complex(X):
             raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "at least one row of real numbers")

@@ -10,7 +10,6 @@ import signal
 import stat
 import tempfile
 import threading
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,14 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from .checks import InputError, choice
+from . import text_tables
+from .checks import InputError, choice, reject
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMATS = ".npy, .npz, .mat or .csv"
+FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
+
+
+def path_name(name: str, value: Any) -> str:
+    """The path that the argument ``name`` stands for, as text; anything else is refused."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str):
+        raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
+    return path
 
 
 @contextlib.contextmanager
@@ -200,7 +208,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
-    """The array in a ``.npy``, ``.npz``, ``.mat`` or ``.csv`` file; a SciPy sparse matrix where the file holds one.
+    """The array in a NumPy, MATLAB or text file (see ``FORMATS``); a SciPy sparse matrix where the file holds one.
 
     A file with several arrays is asked for the first of the names in ``prefer`` it holds, or for the one named after a
     colon: ``data.npz:y``.
@@ -213,7 +221,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         ".npy": _read_npy,
         ".npz": _read_npz,
         ".mat": _read_mat,
-        ".csv": _read_csv,
+        **dict.fromkeys(text_tables.SUFFIXES, text_tables.read),
     }
     suffix = Path(name).suffix.lower()
     if suffix not in readers:
@@ -260,12 +268,6 @@ def _read_mat(path: str) -> dict[str, Any]:
     declared = scipy.io.whosmat(path)
     check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
     return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
-
-
-def _read_csv(path: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, namespace, norm
+from .arrays import Array, namespace, norm, refuse_masked
 from .checks import reject
 
 
@@ -37,6 +37,8 @@ def support_recovery(truth: Any, estimate: Any) -> Array:
 
 def _pair(truth: Any, estimate: Any) -> tuple[Array, Array]:
     """Both as floating arrays of one shape; NaN is let through, so that a bad estimate is seen for what it is."""
+    for name, value in (("truth", truth), ("estimate", estimate)):
+        refuse_masked(name, value)
     pair = [value if hasattr(value, "shape") else np.asarray(value) for value in (truth, estimate)]
     xp = namespace(*pair)
     pair = [xp.astype(value, xp.float64) if xp.isdtype(value.dtype, ("bool", "integral")) else value for value in pair]

@@ -206,8 +206,11 @@ class SparseOperator(_NumPyOperator):
                 Phi.check_format(full_check=True)
             except ValueError as error:
                 raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
-        self.Phi = Phi.tocsr()
-        self.Phi.data = floating("Phi", self.Phi.data)
+        rows = Phi.tocsr()
+        # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
+        self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        if self.Phi.nnz:
+            check_magnitude("Phi", self.Phi.data[None, :])
         self.dtype = self.Phi.data.dtype
         self.shape = self.Phi.shape
         self._adjoint = self.Phi.conj().T.tocsr()

@@ -12,6 +12,7 @@ import numpy as np
 from . import files
 from .arrays import to_numpy
 from .checks import reject
+from .dictionary import Dictionary, as_dictionary
 from .metrics import snr_db
 from .problems import Problem
 from .result import Result
@@ -121,19 +122,26 @@ def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
     _write(figure, path)
 
 
-def atoms(Phi: Any, path: str | os.PathLike[str]) -> None:
-    """Draw the atoms of a dictionary of square patches, those of lowest frequency first."""
+def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
+    """Draw the atoms of a dictionary of square patches, those of lowest frequency first.
+
+    Parameters
+    ----------
+    dictionary : a Dictionary, Phi, or the name of a file; None for the bundled one
+    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    """
     check_format(path)
-    tiles = atom_tiles(to_numpy(Phi))
+    tiles = atom_tiles(as_dictionary(dictionary))
     axes = new_figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
     axes.imshow(tiles, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
     axes.set_axis_off()
     _write(axes.figure, path)
 
 
-def atom_tiles(Phi: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def atom_tiles(dictionary: Dictionary) -> np.ndarray[Any, Any]:
     """All atoms side by side with values from -1 to 1, sorted by mean frequency, a dark line between them."""
-    side, count = math.isqrt(Phi.shape[0]), Phi.shape[1]
+    side, Phi = dictionary.patch, to_numpy(dictionary.Phi)
+    count = Phi.shape[1]
     patches = Phi.T.reshape(count, side, side)
     power = np.abs(np.fft.fft2(patches)) ** 2
     frequency = np.abs(np.fft.fftfreq(side))

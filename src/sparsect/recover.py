@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from .algorithm import Solver
+from . import files
+from .algorithm import Solver, check_solver
 from .checks import choice, reject
 from .devices import too_many_rows
 from .operators import as_operator
@@ -83,8 +85,10 @@ def recover(
     >>> bool(result.converged[0]), int(result.support.sum())
     (True, 12)
     """
-    solver: Solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else method
+    solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
     check_noise_norm(solver, noise_norm)
+    if checkpoint is not None and Path(files.path_name("checkpoint", checkpoint)).is_dir():
+        raise reject("checkpoint", f"{os.fspath(checkpoint)!r}, which is a folder", "the name of an .npz file")
     options: dict[str, Any] = {
         "max_iter": max_iter,
         "max_seconds": max_seconds,

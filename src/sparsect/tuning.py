@@ -26,6 +26,8 @@ from .solvers import METHODS
 from .workers import processes
 
 Values = dict[str, float]
+# What tuned values ship for.
+SETTINGS = ("random-measurements", "image-patches")
 
 
 class Problems(Protocol):
@@ -195,7 +197,7 @@ def _values(training: Any) -> dict[str, Any]:
 
 def tuned(method: str, setting: str = "random-measurements") -> Tuned:
     """The values that ship with the package for a setting, with what they were tuned on."""
-    known = shipped(setting)
+    known = shipped(choice("setting", setting, SETTINGS))
     return Tuned(**known[choice("method", method, known)], stages=[])
 
 

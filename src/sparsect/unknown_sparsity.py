@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import namespace, take_rows, to_numpy
+from .arrays import epsilon, namespace, norm, take_rows, to_numpy
 from .checks import reject
 from .operators import Operator
 from .problems import Problem
@@ -19,6 +19,8 @@ from .trace import Clock
 
 # Nonzeros for each measurement that a search starts with; what is learned in the end hardly depends on it.
 START = 0.25
+# How far from y, in units of its norm times machine epsilon, a fit counts as exact.
+ROUNDING = 100
 # Iterations of each trial of the smallest s.
 TRIAL = 150
 
@@ -64,13 +66,15 @@ def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
     ``problem.sparsity`` is tried first, then twice as many until they are enough.
     """
     batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
+    # Without noise, a fit is as near to y as rounding lets it be.
+    rounding = ROUNDING * epsilon(problem.y) * to_numpy(norm(problem.y))
     low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
     growing = np.ones(batch, dtype=bool)
     while (trying := np.flatnonzero(growing | (high - low > 1))).size:
         trial = np.where(growing, high, (low + high) // 2)
         for s, rows in _groups(trying, trial[trying]):
             misfit = _misfit(problem, rows, int(s))
-            reached = misfit <= noise_norm[rows] * (1 + 1e-6)
+            reached = misfit <= noise_norm[rows] * (1 + 1e-6) + rounding[rows]
             high[rows[reached]], low[rows[~reached]] = s, s
             growing[rows[reached]] = False
             more = ~reached & growing[rows]

@@ -7,20 +7,19 @@ from typing import Any
 import click
 import numpy as np
 
-from ..checks import InputError, choice, reject
+from ..checks import InputError, reject
 from ..coding import ROWS, Settings
 from ..coding import code as code_everything
 from ..devices import place
 from ..dictionary import load_dictionary
-from ..images.settings import METHOD, tuned_for_images
-from ..solvers import METHODS
-from .common import bar_on_terminal, on_a_cluster, on_a_device
+from ..images.settings import METHOD
+from .common import NAMES, bar_on_terminal, for_images, on_a_cluster, on_a_device
 
 EXAMPLES = """\b
 Examples:
-  sparsect code photos/ --sparsity 100 --out codes/                  # a file of codes for each photograph
-  sparsect code patches.zarr --out codes/ --scheduler                # processes on this machine
-  sparsect code arrays/ --out codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
+  sparsect code photos/ --sparsity 100 --out photo-codes/                  # a file of codes for each photograph
+  sparsect code patches.zarr --out patch-codes/ --scheduler                # processes on this machine
+  sparsect code arrays/ --out array-codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
 """
 
 
@@ -28,7 +27,7 @@ Examples:
 @click.argument("source", metavar="INPUT")
 @click.option("--out", metavar="FOLDER", default="codes", show_default=True, help="Where codes are written.")
 @click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Atoms allowed for each signal.")
-@click.option("--method", "-m", default=METHOD, show_default=True, help="One of: " + ", ".join(METHODS) + ".")
+@click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]")
 @click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
 @click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
@@ -47,7 +46,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
         raise reject("--sparsity", options["sparsity"], f"0 to {dictionary.Phi.shape[1]}")
     settings = Settings(
-        solver=tuned_for_images(choice("--method", options["method"], METHODS)),
+        solver=for_images(options["method"]),
         **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},
     )
     if not on_cluster:

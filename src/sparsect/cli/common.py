@@ -5,47 +5,91 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import logging
 import math
-from collections.abc import Callable, Iterator
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from .. import files, plots
 from ..algorithm import Solver
 from ..checks import InputError, choice, reject
 from ..cluster import Cluster
 from ..devices import PRECISIONS, gpu_options
+from ..images.settings import tuned_for_images
+from ..own_solvers import built, imported, is_own
 from ..projections import Relaxed
 from ..solvers import METHODS
 
+# How --method is explained.
+NAMES = ", ".join(METHODS) + "; or package.module:Class, a solver of your own"
+# What --set can give: how a word is read, and what is accepted.
+READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    float: (float, "a number"),
+    int: (int, "a whole number"),
+    str: (str, "a word"),
+}
+
 
 def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None = None) -> Solver:
-    """The named method with its settings."""
-    kind = METHODS[choice("--method", method, METHODS)]
-    plain = {field.name: str(field.type).partition(" ")[0] for field in dataclasses.fields(kind)}
-    readers: dict[str, Any] = {"float": float, "int": int, "str": str}
-    accepted = {"float": "a number", "int": "a whole number"}
-    known = [name for name, type_name in plain.items() if type_name in readers]
+    """The named method, or a solver of the user's own, with its settings."""
+    own = is_own(method)
+    kind = imported("--method", method) if own else METHODS[choice("--method", method, METHODS)]
+    known = _settable(kind)
     chosen: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or name not in known:
             raise reject("--set", repr(setting), f"NAME=VALUE with NAME among: {', '.join(known) or 'none'} ({method})")
+        read, accepted = READERS[known[name]]
         try:
-            chosen[name] = readers[plain[name]](value)
+            chosen[name] = read(value)
         except ValueError:
-            raise reject(f"--set {name}", repr(value), accepted[plain[name]]) from None
+            raise reject(f"--set {name}", repr(value), accepted) from None
     if alpha is not None:
-        if not any(field.name == "data_set" for field in dataclasses.fields(kind)):
+        if not any(field.name == "data_set" for field in _fields(kind)):
             raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")
         chosen["data_set"] = Relaxed(alpha)
-    solver: Solver = kind(**chosen)
-    return solver
+    return built("--method", method, kind, **chosen)
+
+
+def for_images(method: str) -> Solver:
+    """The named method as it suits patches of images, or a solver of the user's own."""
+    return configured(method) if is_own(method) else tuned_for_images(choice("--method", method, METHODS))
+
+
+def _fields(kind: Any) -> tuple[Any, ...]:
+    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+
+
+def _settable(kind: Any) -> dict[str, Any]:
+    """The fields of a solver that a word can set, each with its type; of a union, the first type that can be read."""
+    owner = kind if isinstance(kind, type) else type(kind)
+    readable = {field.name: [one for one in _types(owner, field) if one in READERS] for field in _fields(kind)}
+    return {name: options[0] for name, options in readable.items() if options}
+
+
+def _types(kind: type, field: Any) -> tuple[Any, ...]:
+    """What a field may be, whether its module keeps annotations as types or as text; nothing where a name is unknown.
+
+    Field by field, since one annotation may need names that only type checkers import.
+    """
+    owner = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
+    alone = types.SimpleNamespace(__annotations__={field.name: field.type})
+    try:
+        hint = typing.get_type_hints(alone, vars(sys.modules[owner.__module__]))[field.name]
+    except Exception:
+        return ()
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,6 +169,16 @@ def check_outputs(out: str, suffix: str, plot: str | None) -> None:
     if plot is not None:
         plots.check_format(plot)
         files.check_writable(plot)
+
+
+def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:
+    """A table for the terminal, names on the left, numbers on the right."""
+    table = Table(title=title)
+    for number, words in enumerate(head):
+        table.add_column(words, justify="right" if number else "left")
+    for line in lines:
+        table.add_row(*line)
+    return table
 
 
 def bar_on_terminal(quiet: bool) -> Progress:

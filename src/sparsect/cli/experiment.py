@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from pathlib import Path
 
 import click
@@ -13,10 +13,12 @@ from ..checks import choice, reject
 from ..experiments import catalogue, contenders, run
 from ..experiments.claims import judge
 from ..experiments.document import write
+from ..experiments.machine import Work
 from ..experiments.measurements import SEED, settings_of
 from ..experiments.rows import Rows
+from ..experiments.tables import snr_table
 from ..tuning import Training
-from .common import bar_on_terminal
+from .common import bar_on_terminal, table_of
 
 EXAMPLES = """\b
 Examples:
@@ -51,7 +53,7 @@ def experiment(
     asked = [choice("NAME", name, [*known, "all"]) for name in dict.fromkeys(names)]
     chosen = list(known) if "all" in asked else asked
     everybody = contenders(brought)
-    started, tables = time.monotonic(), {}
+    started, tables = Work.so_far(), {}
     bar = bar_on_terminal(quiet)
     task = bar.add_task("")
 
@@ -67,20 +69,26 @@ def experiment(
                 tables[name] = rows.ordered(key for key, _ in known[name].tasks(everybody))
             else:
                 tables[name] = run(known[name], rows, everybody, watch)
+    ended = Work.so_far()
     about = [
-        "Where time is measured, runs were alone on the machine with all cores; the beta experiment ran problems side "
-        "by side, one process for each core.",
+        "Where time is measured, runs were made one after the other, each with all cores; the beta experiment ran "
+        "problems side by side, one process for each core.",
+        _what_others_did(None if report_only else ended.others_since(started)),
         "Time includes factoring the matrix of random measurements; the dictionary of photographs was factored before.",
         "Parameters of admm and irls were tuned on other problems; the Difference Map has beta = 0.14 everywhere.",
         f"Seeds: problems start from {SEED} with their sizes and the number of the run, so that every solver sees the "
         f"same ones; tuning starts from {Training.seed}.",
-        f"This call took {(time.monotonic() - started) / 60:.1f} minutes; rows of earlier calls are kept and not "
+        f"This call took {(ended.clock - started.clock) / 60:.1f} minutes; rows of earlier calls are kept and not "
         "computed again." + (" Quick settings: few runs, short times." if quick else ""),
     ]
     path = write({name: rows for name, rows in tables.items() if rows}, known, folder, about)
     if quiet:
         return
     console = Console()
+    for name, found in tables.items():
+        head, lines = snr_table(name, found)
+        if lines:
+            console.print(table_of(known[name].title, head, lines))
     table = Table("claim", "measured", "verdict", title="claims of the paper", show_lines=True)
     for claim in judge(tables):
         table.add_row(claim.claim, claim.measured, claim.verdict)
@@ -89,3 +97,13 @@ def experiment(
     if failed:
         console.print(f"{failed} runs failed; their rows say why")
     console.print(f"written: {path} (report), tables and figures beside it", soft_wrap=True)
+
+
+def _what_others_did(cores: float | None) -> str:
+    """Whether times may have been disturbed, as far as that was seen."""
+    if cores is None:
+        return "What other programs did on the machine while times were measured is not known."
+    return (
+        f"While this call ran, other programs kept {cores:.1f} of {os.cpu_count()} cores busy on average; times are "
+        "good where that is near 0. Nothing is known of this for rows of earlier calls."
+    )

@@ -15,17 +15,18 @@ from rich.table import Table
 
 from .. import files, images, plots
 from ..algorithm import Solver
-from ..arrays import on_host, to_numpy
-from ..checks import InputError, choice, reject
+from ..arrays import on_host
+from ..checks import InputError, reject
 from ..devices import batch_rows, place
 from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
 from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
-from ..images.settings import METHOD, WITHIN_NOISE, tuned_for_images
+from ..images.settings import METHOD, WITHIN_NOISE
+from ..own_solvers import is_own
 from ..solvers import ADMM, METHODS
-from .common import bar_on_terminal, check_outputs, on_a_cluster, on_a_device
+from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device, table_of
 
 Array = np.ndarray[Any, Any]
 
@@ -40,9 +41,9 @@ LEARN_EXAMPLES = """\b
 Examples:
   sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
   sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
-  sparsect learn photos/ --patches 10000000 --device cuda
-  sparsect learn photos/ --scheduler                          # processes on this machine
-  sparsect learn photos/ --scheduler tcp://10.0.0.1:8786      # a Dask cluster
+  sparsect learn photos/ --patches 10000000 --out gpu.npz --device cuda
+  sparsect learn photos/ --out here.npz --scheduler                          # processes on this machine
+  sparsect learn photos/ --out cluster.npz --scheduler tcp://10.0.0.1:8786   # a Dask cluster
 """
 DENOISE_EXAMPLES = """\b
 Examples:
@@ -54,6 +55,9 @@ Examples:
   sparsect inpaint torn.png --mask mask.png
   sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
 """
+
+# The methods that take a noise level.
+WITHIN_NOISE_NAMES = "omp, ormp, difference-map, alternating-map, vamp; or package.module:Class."
 
 image_option = {
     "dictionary": click.option(
@@ -74,7 +78,7 @@ image_option = {
     "-m",
     "methods",
     multiple=True,
-    help=f"Repeatable; 'all', or one of: {', '.join(METHODS)}.  [default: {METHOD}, all for the first sample]",
+    help=f"Repeatable; 'all', or one of: {NAMES}.  [default: {METHOD}, all for the first sample]",
 )
 @image_option["dictionary"]
 @click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
@@ -94,7 +98,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     """
     methods = methods or (("all",) if image is None else (METHOD,))
     everything = "all" in methods
-    chosen = list(METHODS) if everything else [choice("--method", name, METHODS) for name in dict.fromkeys(methods)]
+    solvers = _named([*METHODS, *filter(is_own, methods)] if everything else list(methods))
     seconds = options["seconds_per_patch"]
     if seconds is None and everything:
         seconds = 0.02
@@ -103,11 +107,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
     _check_overwriting(
         [image, options["dictionary"]],
-        [folder / f"{stem}.png" for stem in ("original", *chosen, *(f"{method}-difference" for method in chosen))]
-        + [folder / f"{method}-codes.npz" for method in chosen],
+        [folder / f"{stem}.png" for stem in ("original", *solvers, *(f"{method}-difference" for method in solvers))]
+        + [folder / f"{method}-codes.npz" for method in solvers],
     )
     files.check_writable(folder / "index.html")
-    solvers: dict[str, Solver] = {method: tuned_for_images(method) for method in chosen}
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     bar = bar_on_terminal(options["quiet"])
@@ -152,7 +155,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         return
     title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms a patch"
     console = Console()
-    console.print(_table(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
+    console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
     for method, reason in failures.items():
         console.print(f"{method}: {reason}", soft_wrap=True, markup=False)
     console.print("patch SNR: all patches together, the mean of each removed, as in the paper's table")
@@ -207,12 +210,14 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
-    begun: list[tuple[float, int]] = []
+    # When this call was first seen at work, how many batches were done then, and the round that it began with.
+    begun: list[tuple[float, int, int]] = []
 
     def show(step: Progress) -> None:
         rounds, done = step.dictionary.rounds, (step.round - 1) * source.batches + step.batch
-        begun.append((time.monotonic(), done))
-        seconds, batches = begun[-1][0] - begun[0][0], done - begun[0][1]
+        if not begun:
+            begun.append((time.monotonic(), done, step.round))
+        seconds, batches = time.monotonic() - begun[0][0], done - begun[0][1]
         rate = f", {batches * batch / seconds:,.0f} patches/s" if seconds and batches else ""
         error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
         bar.update(task, completed=done, description=f"round {step.round} of {step.rounds}{error}{rate}")
@@ -231,11 +236,11 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
             cluster=running,
         )
     if options["plot"] is not None:
-        plots.atoms(to_numpy(dictionary.Phi), options["plot"])
+        plots.atoms(dictionary, options["plot"])
     if options["quiet"]:
         return
     console = Console()
-    console.print(_rounds(dictionary.rounds))
+    console.print(_rounds(dictionary.rounds, begun[0][2] - 1 if begun else len(dictionary.rounds)))
     console.print(f"{source.size} patches of {len(photographs)} photographs")
     for name in filter(None, (out, options["plot"])):
         console.print(f"written: {name}", soft_wrap=True)
@@ -245,9 +250,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 @click.command(epilog=DENOISE_EXAMPLES)
 @click.argument("image")
 @click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
-@click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
-)
+@click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
@@ -273,9 +276,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 @click.option(
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
-@click.option(
-    "--method", "-m", default=WITHIN_NOISE, show_default=True, help="omp, ormp, difference-map, alternating-map, vamp."
-)
+@click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
 @click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
 @image_option["max_iter"]
@@ -287,6 +288,17 @@ def inpaint(image: str, **options: Any) -> None:
     torn, out, truth = _restoration(image, "inpainted", options)
     missing = images.grey(images.read_image(options["mask"])) > 0.5
     _restore(images.inpaint, (torn, missing), truth, out, options)
+
+
+def _named(methods: list[str]) -> dict[str, Solver]:
+    """Solvers by the names that files and tables have for them."""
+    solvers: dict[str, Solver] = {}
+    for method in dict.fromkeys(methods):
+        solver = for_images(method)
+        if solver.name in solvers:
+            raise reject("--method", f"two solvers called {solver.name!r}", "a name of its own for each")
+        solvers[solver.name] = solver
+    return solvers
 
 
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
@@ -334,7 +346,7 @@ def _restore(
     with bar:
         restored = function(
             *given,
-            tuned_for_images(choice("--method", options["method"], METHODS)),
+            for_images(options["method"]),
             dictionary=load_dictionary(options["dictionary"]),
             stride=options["stride"],
             max_iter=options["max_iter"],
@@ -349,21 +361,14 @@ def _restore(
     click.echo(f"written: {out}")
 
 
-def _rounds(rounds: list[dict[str, float]]) -> Table:
-    """Numbers of about ten rounds, the first and the last among them."""
-    shown = sorted({round(place) for place in np.linspace(0, len(rounds) - 1, 10)})
+def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
+    """Numbers of about ten rounds, the first and the last among them; after resuming, of all rounds that are new."""
+    resumed = 0 < earlier < len(rounds)
+    places = np.linspace(0, (earlier if resumed else len(rounds)) - 1, 10)
+    shown = sorted({round(place) for place in places} | set(range(earlier, len(rounds)) if resumed else ()))
     rows = [[str(index + 1), *(_number(name, rounds[index][name]) for name in rounds[0])] for index in shown]
-    return _table("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
+    return table_of("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
 
 
 def _number(name: str, value: float) -> str:
     return f"{value:.2%}" if name.endswith("error") else f"{value:.1f}"
-
-
-def _table(title: str, head: Any, rows: list[list[str]]) -> Table:
-    table = Table(title=title)
-    for index, name in enumerate(head):
-        table.add_column(name, justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table

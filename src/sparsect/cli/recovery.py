@@ -24,18 +24,18 @@ from ..recover import DEFAULT, check_noise_norm
 from ..recover import recover as sparsect_recover
 from ..result import Result
 from ..solve import Snapshot, solve
-from ..solvers import METHODS
 from ..tuning import Training
-from .common import bar_on_terminal, check_outputs, configured, on_a_device
+from .common import NAMES, bar_on_terminal, check_outputs, configured, on_a_device
 
 RECOVER_EXAMPLES = """\b
 Examples:
   sparsect recover --random 400x1000 --sparsity 150 --snr 20 --plot recovery.png
   sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
-  sparsect recover --matrix Phi.npy --data y.npy --sparsity auto --out x.npz
+  sparsect recover --matrix Phi.csv --data y.csv --sparsity auto --out x-auto.npz
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
   sparsect recover --random 400x1000 --sparsity 150 --batch 10000 --device cuda
+  sparsect recover --random 400x1000 --sparsity 100 --method my_package:MySolver --set step=0.5
 """
 
 
@@ -55,7 +55,7 @@ Examples:
 @click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB. Default: no noise.")
 @click.option("--batch", type=int, help="With --random: number of signals.  [default: 10]")
 @click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
-@click.option("--method", default=DEFAULT, show_default=True, help="One of: " + ", ".join(METHODS) + ".")
+@click.option("--method", "-m", default=DEFAULT, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
 @click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import files
-from ..algorithm import Solver
-from ..arrays import Array, from_numpy, namespace, norm, on_host, squared_norm, take_rows, to_numpy
+from ..algorithm import Solver, check_solver
+from ..arrays import Array, check_magnitude, from_numpy, namespace, norm, on_host, squared_norm, take_rows, to_numpy
 from ..checks import InputError, reject, whole_number
 from ..devices import described, memory_errors, rows_at_a_time, summing
 from ..operators import Operator
@@ -163,7 +163,7 @@ def learn(
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
     limit = n_atoms if sparsity is None else whole_number("sparsity", sparsity, 1, n_atoms)
-    coder = coder or _default_coder(source)
+    coder = _default_coder(source) if coder is None else check_solver("coder", coder)
     provenance = source.provenance | {
         "coder": repr(coder),
         "sparsity": sparsity,
@@ -174,6 +174,8 @@ def learn(
     first = _signals(source, n_atoms, seed, 0)
     provenance |= {"about": about, "computed": described(first)}
     dictionary = Dictionary((first / norm(first)[:, None]).T, [], provenance)
+    if checkpoint is not None:
+        checkpoint = files.path_name("checkpoint", checkpoint)
     with files.reserved(checkpoint):
         if checkpoint is not None:
             dictionary = _resumed(checkpoint, dictionary)
@@ -254,12 +256,13 @@ def _drawn(source: Batches, index: int) -> Array:
 def _default_coder(source: Source) -> ADMM:
     """ADMM with weights that served best on patches of photographs, made to follow the scale of the signals."""
     signals = source.batch(0)
+    check_magnitude("signals", signals)
     size = float(namespace(signals).sum(squared_norm(signals)) / signals.shape[0]) ** 0.5
     mu = 2.0
     return ADMM(mu=mu, lam=float(f"{mu * THRESHOLD * size:.3g}"))
 
 
-def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionary:
+def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
     """The dictionary that was saved, on the device of ``start``; ``start`` itself where none was saved yet."""
     if not Path(checkpoint).exists():
         files.check_writable(checkpoint)
@@ -271,7 +274,7 @@ def _resumed(checkpoint: str | os.PathLike[str], start: Dictionary) -> Dictionar
         other.insert(0, "n_atoms or patch")
     if other:
         raise InputError(
-            f"{os.fspath(checkpoint)}: was learned with other values of {', '.join(other)}; "
+            f"{checkpoint}: was learned with other values of {', '.join(other)}; "
             "give the same ones to go on, or another file to start anew"
         )
     return Dictionary(from_numpy(saved.Phi, start.Phi), saved.rounds, start.provenance)

@@ -126,6 +126,8 @@ class PatchSource:
     """
 
     def __init__(self, images: Sequence[Any], patch: int, size: int, rng: int = 0, batch_size: int = 10_000) -> None:
+        if not (hasattr(images, "__len__") and hasattr(images, "__getitem__")) or isinstance(images, str | bytes):
+            raise reject("images", f"an object of type {type(images).__name__}", "a list of images, or a Folder")
         if not len(images):
             raise reject("images", "none", "at least one image")
         self._patch = whole_number("patch", patch, 1)

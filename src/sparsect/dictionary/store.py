@@ -92,7 +92,7 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
     """
     if path is None:
         return _bundled()
-    name = os.fspath(path)
+    name = files.path_name("path", path)
     if name.endswith(".npz"):
         arrays = files.read_npz(name)
         if "Phi" not in arrays:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import subprocess
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..images import read_image
 from ..report import Page
-from . import claims, figures
+from . import claims, figures, machine
 from .photographs import photograph
 from .rows import Row
-from .summary import LIMITS, at_end, names, where
+from .summary import names, where
+from .tables import snr_table
 
 # The paper's own numbers for its own photographs: a dog (s = 100 and 200, 0.05 and 0.1 s a patch).
 PAPER_DOG = {
@@ -53,7 +48,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
         if len(failed) > 5:
             page.text(f"and {len(failed) - 5} failures more")
     page.section("How it was measured")
-    page.points([*about, *machine()])
+    page.points([*about, *machine.described()])
     path = folder / "index.html"
     page.write(path)
     return path
@@ -70,13 +65,8 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
         "for it, and least squares for somebody who knows the support.",
         drawn,
     )
-    settings = names(rows, "setting")
-    solvers = [solver for solver in names(rows, "solver") if solver not in LIMITS]
-    table = [
-        [solver, *(_spread(at_end(rows, setting, solver)) for setting in settings)] for solver in (*solvers, *LIMITS)
-    ]
     page.text("SNR of x at the end of the time, in dB: mean ± standard deviation over runs.")
-    page.table(["solver", *settings], table)
+    page.table(*snr_table(name, rows))
 
 
 def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
@@ -85,35 +75,17 @@ def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
         return
     drawn = figures.save(figures.over_beta(rows), folder, name)
     page.figure("SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.", drawn)
+    page.table(*snr_table(name, rows))
 
 
 def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not where(rows):
         page.text("No run is finished yet.")
         return
-    columns = [
-        (image, sparsity, limit)
-        for image in names(rows, "image")
-        for sparsity in names(rows, "sparsity")
-        for limit in names(rows, "limit")
-    ]
-    scores = {
-        (
-            row["image"],
-            row["sparsity"],
-            row["limit"],
-            row["solver"],
-        ): f"{row['snr_db']:.1f} / {row['refitted_snr_db']:.1f}"
-        for row in where(rows)
-    }
-    head = ["SNR (dB), plain / refitted", *(f"{image}, s = {s}, {limit:g} s" for image, s, limit in columns)]
+    head, lines = snr_table(name, rows)
     if name == "dog":
-        head.append("the paper's dog, the same columns")
-    lines = [
-        [solver, *(scores.get((*column, solver), "failed") for column in columns)]
-        + ([", ".join(PAPER_DOG.get(solver, ()))] if name == "dog" else [])
-        for solver in names(rows, "solver")
-    ]
+        head = [*head, "the paper's dog, the same columns"]
+        lines = [[*line, ", ".join(PAPER_DOG.get(line[0], ()))] for line in lines]
     page.table(head, lines)
     page.text(
         "SNR over all patches together, their means removed; seconds are those allowed for each 20x20 patch. The "
@@ -130,29 +102,3 @@ def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
         if shown:
             page.text(f"{image}, s = {sparsity}: differences from black at -0.3 to white at +0.3.")
             page.pictures([("original", photograph(image)), *shown])
-
-
-def _spread(values: np.ndarray[Any, Any]) -> str:
-    return f"{values.mean():.1f} ± {values.std():.1f}" if values.size else "failed"
-
-
-def machine() -> list[str]:
-    """The machine, versions and the commit."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("sparsect", "numpy", "scipy", "numba"))
-    lines = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"]
-    commit = _commit()
-    return [*lines, f"commit {commit}"] if commit else lines
-
-
-def _commit() -> str:
-    """The commit that is checked out, if this package runs from its own repository."""
-    here = Path(__file__).resolve().parents[1]
-    words = []
-    for question in ("--show-toplevel", "--short=10 HEAD"):
-        try:
-            command = ["git", "rev-parse", *question.split()]
-            done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-        words.append(done.stdout.strip())
-    return words[1] if here == Path(words[0]) / "src" / "sparsect" else ""

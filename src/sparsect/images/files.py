@@ -16,7 +16,7 @@ import array_api_compat as compat
 import numpy as np
 
 from .. import files
-from ..arrays import Array, namespace, to_numpy
+from ..arrays import Array, namespace, refuse_masked, to_numpy
 from ..checks import InputError, reject, whole_number
 from ..devices import place
 from ..dictionary.sources import digest
@@ -29,6 +29,9 @@ DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+ACCEPTED_SHAPES = "(height, width), or with 1 to 4 channels last"
+# Sums of squares of larger pixels would leave the range of float32.
+LARGEST = 1e15
 # Decoded images kept in memory while patches are drawn from a folder.
 CACHE_BYTES = 2**30
 
@@ -39,27 +42,19 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
     An alpha channel is blended over white; a single channel is dropped to two dimensions. Comes back as a NumPy array
     or, if it may be ``anywhere``, in torch and CuPy where it is.
     """
-    if compat.is_torch_array(image):
-        image = image.detach()
-    if anywhere and (compat.is_torch_array(image) or compat.is_cupy_array(image)):
-        array = image
-    else:
-        array = to_numpy(image) if compat.is_array_api_obj(image) else np.asarray(image)
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
-        raise reject(name, f"shape {tuple(array.shape)}", "(height, width), or with 1 to 4 channels last")
-    if 0 in array.shape:
-        raise reject(name, f"shape {tuple(array.shape)}", "at least one pixel")
+    array = as_array(name, image, anywhere)
     xp = namespace(array)
     if array.dtype in (xp.uint8, xp.uint16):
         array = xp.astype(array, xp.float32) / xp.iinfo(array.dtype).max
     elif not xp.isdtype(array.dtype, ("bool", "real floating")):
         raise reject(name, f"dtype {array.dtype}", "uint8, uint16 or floating numbers from 0 to 1")
-    array = xp.astype(array, xp.float32, copy=False)
-    if not bool(xp.all(xp.isfinite(array))):
-        raise reject(name, "pixels that are NaN or infinite", "finite numbers")
-    if array.ndim == 3 and array.shape[2] in (2, 4):
-        colour, alpha = array[..., :-1], array[..., -1:]
-        array = colour * alpha + (1 - alpha)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = xp.astype(array, xp.float32, copy=False)
+        if array.ndim == 3 and array.shape[2] in (2, 4):
+            colour, alpha = array[..., :-1], array[..., -1:]
+            array = colour * alpha + (1 - alpha)
+    if not bool(xp.all(xp.abs(array) <= LARGEST)):
+        raise reject(name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "finite numbers, best from 0 to 1")
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
@@ -68,6 +63,27 @@ def grey(image: Any) -> Array:
     image = pixels("image", image)
     brightness: Array = image if image.ndim == 2 else image @ BRIGHTNESS
     return brightness
+
+
+def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
+    """What stands for an image as an array of NumPy or, if it may be ``anywhere``, of torch and CuPy where it is."""
+    refuse_masked(name, image)
+    if compat.is_torch_array(image):
+        image = image.detach()
+    if anywhere and (compat.is_torch_array(image) or compat.is_cupy_array(image)):
+        array = image
+    else:
+        try:
+            array = to_numpy(image) if compat.is_array_api_obj(image) else np.asarray(image)
+        except (TypeError, ValueError):
+            raise reject(name, f"an object of type {type(image).__name__}", ACCEPTED_SHAPES) from None
+        if array.dtype.kind not in "biufc":
+            raise reject(name, f"an object of type {type(image).__name__}", f"an array of numbers, {ACCEPTED_SHAPES}")
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
+        raise reject(name, f"shape {tuple(array.shape)}", ACCEPTED_SHAPES)
+    if 0 in array.shape:
+        raise reject(name, f"shape {tuple(array.shape)}", "at least one pixel")
+    return array
 
 
 def read_image(path: str | os.PathLike[str]) -> Array:

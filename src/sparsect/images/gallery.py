@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import to_numpy
 from ..dictionary import Dictionary
 from ..plots import atom_tiles
 from ..report import Page
-from .files import resize
+from .files import pixels, resize
 from .reconstruct import Reconstruction
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +23,8 @@ DIFFERENCE_SCALE = 0.3
 
 def difference(original: Array, image: Array) -> Array:
     """image - original as an image: 0 is grey, -0.3 black, 0.3 white."""
-    shown: Array = np.clip(0.5 + (to_numpy(image) - to_numpy(original)) / (2 * DIFFERENCE_SCALE), 0, 1)
+    change = pixels("image", image) - pixels("original", original)
+    shown: Array = np.clip(0.5 + change / (2 * DIFFERENCE_SCALE), 0, 1)
     return shown
 
 
@@ -108,7 +108,7 @@ def page(
     document.table(["method", "settings"], [[method, outcome.settings] for method, outcome in outcomes.items()])
     document.section("Atoms")
     document.text(f"The {n} atoms of the dictionary, low frequencies first.")
-    document.pictures([(f"{m}x{n}", (atom_tiles(dictionary.Phi) + 1) / 2)])
+    document.pictures([(f"{m}x{n}", (atom_tiles(dictionary) + 1) / 2)])
     return document
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..algorithm import Solver
-from ..arrays import Array, from_numpy, to_numpy
+from ..arrays import Array, from_numpy, refuse_masked, to_numpy
 from ..checks import real_number, reject, whole_number
 from ..dictionary import as_dictionary
 from ..problems import Problem
 from ..recover import check_noise_norm
 from ..solve import solve
-from .files import pixels
+from .files import as_array, pixels
 from .patches import PatchGrid, like_image, planes
 from .reconstruct import Progress
 from .settings import WITHIN_NOISE, tuned_for_images
@@ -110,8 +110,10 @@ def inpaint(
     -------
     image : of the same shape, float32; known pixels are what they were
     """
-    missing = _mask(mask, np.asarray(image))
-    image = pixels("image", np.where(missing if np.ndim(image) == 2 else missing[..., None], 0, image))
+    given = as_array("image", image)
+    missing = _mask(mask, given)
+    # Zeros of the image's own dtype, which says what white is.
+    image = pixels("image", np.where(missing if given.ndim == 2 else missing[..., None], given.dtype.type(0), given))
     passes = whole_number("passes", passes, 1)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     among = smooth.grid.touching(missing)
@@ -225,6 +227,7 @@ def psnr_db(truth: Any, estimate: Any) -> float:
 
 def _mask(mask: Any, image: Array) -> Array:
     """The mask as booleans of the image's size, with at least one pixel known."""
+    refuse_masked("mask", mask)
     missing = np.asarray(mask)
     if missing.ndim != 2 or missing.shape != image.shape[:2]:
         raise reject("mask", f"shape {missing.shape}", f"that of the image, {image.shape[:2]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..algorithm import Solver
+from ..algorithm import Solver, check_solver
 from ..checks import choice
 from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarm, StagewiseOMP
 from ..tuning import shipped, tuned
@@ -21,7 +21,7 @@ CHOSEN: dict[str, Solver] = {
 def tuned_for_images(method: str | Solver) -> Solver:
     """The named method with the values that ship for patches of images; a configured solver as it is."""
     if not isinstance(method, str):
-        return method
+        return check_solver("method", method)
     kind = METHODS[choice("method", method, METHODS)]
     if method in CHOSEN:
         return CHOSEN[method]

@@ -1,0 +1,202 @@
+"""How are numbers read from a text file, and what is refused?
+
+A file is a vector or a matrix, a line a row. A line of names, and a first column that only counts the lines, are left
+out where it is certain that they are no data; where it is not, the file is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .checks import reject
+
+Array = np.ndarray[Any, Any]
+
+SUFFIXES = (".csv", ".tsv", ".txt")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(r"[+-]?\d+")
+# No name begins like a number, and no name is what programs write for a missing value.
+NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity)$)[^\d+\-.]", re.IGNORECASE)
+# What a comma stands for in 1,234 cannot be told.
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+
+
+def read(path: str) -> Array:
+    """The numbers in a text file: (columns,) for one line, (lines,) for one column, otherwise (lines, columns).
+
+    Numbers are separated by semicolons, tabs, commas or spaces, may be quoted and, between semicolons or tabs, may have
+    decimal commas. What follows a ``#`` is a comment.
+
+    - A first line of names is left out, as is one that counts 0, 1, 2, ... above numbers that all have decimal points.
+    - A first column that counts the lines is left out if the line of names has no name for it.
+    - A line or column that counts is refused where it could be data as well, and so are words, empty cells, NaN, and
+      lines of different lengths. The error names the line and says how to write what is meant.
+    """
+    lines, empty = _lines(path)
+    if not lines:
+        raise reject(path, "no numbers", "a line for each row")
+    # The first line may be one of names, and those may hold any character.
+    delimiter = _delimiter(lines[min(1, len(lines) - 1)][1])
+    number, first = lines[0][0], _cells(lines[0][1], delimiter)
+    names: list[str] | None = None
+    if len(lines) > 1 and _are_names(first, lines, delimiter):
+        names, lines = first, lines[1:]
+    for gap in empty:
+        if lines[0][0] < gap < lines[-1][0]:
+            raise reject(f"{path}, line {gap}", "an empty line between numbers", "it removed, or filled in")
+    values, whole = _numbers(path, lines, delimiter)
+    columns = values.shape[1]
+    numbered = _counts_from(values[:, 0], whole[:, 0]) in (0, 1)
+    if names is not None and (len(names) == columns - 1 or (names[0] == "" and len(names) == columns)):
+        if not numbered:
+            got = "no name for the first column, which does not count the lines"
+            raise reject(f"{path}, line {number}", got, "a name for every column, or a first column 0, 1, 2, ...")
+        return _squeezed(values[:, 1:])
+    if names is not None and len(names) != columns and delimiter is not None:
+        raise reject(f"{path}, line {number}", f"{len(names)} names for {columns} columns", "a name for every column")
+    if names is None:
+        if _is_header(values, whole):
+            values, whole = values[1:], whole[1:]
+        elif _is_doubtful(values, whole, at_least=2) or (columns == 1 and _is_lone_zero(values, whole)):
+            shown = ", ".join(f"{value:.0f}" for value in values[0, :3]) + (", ..." if columns > 3 else "")
+            got = f"{shown}, which may be column names or numbers"
+            raise reject(
+                f"{path}, line {number}", got, "column names after a '#', or numbers with decimal points (0.0)"
+            )
+    if _is_doubtful(values.T, whole.T, at_least=3):
+        got = "numbers that count the lines, which may be an index or data"
+        accepted = "data with decimal points (0.0), no index, or a header with an empty name for it"
+        raise reject(f"{path}, column 1", got, accepted)
+    return _squeezed(values)
+
+
+def _lines(path: str) -> tuple[list[tuple[int, str]], list[int]]:
+    """Number and text of every line that holds more than a comment, and the numbers of empty lines."""
+    content = Path(path).read_bytes()
+    utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise reject(path, "bytes that are not UTF-8", "text saved as UTF-8") from None
+    lines: list[tuple[int, str]] = []
+    empty = []
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        bare = re.sub(r'("[^"]*")|#.*', r"\1", line) if "#" in line else line
+        if bare.strip():
+            lines.append((number, bare))
+        elif "#" not in line:
+            empty.append(number)
+    return lines, empty
+
+
+def _delimiter(line: str) -> str | None:
+    """What separates the cells of a line; None for spaces."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    return next((mark for mark in ";\t," if mark in bare), None)
+
+
+def _cells(line: str, delimiter: str | None) -> list[str]:
+    if delimiter is None:
+        return [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^\s"]+)', line)]
+    if '"' in line:
+        return [
+            cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True))
+        ]
+    return [cell.strip() for cell in line.split(delimiter)]
+
+
+def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | None) -> bool:
+    """Whether the first line cannot be data: names, or quoted alone, or one cell short and counting."""
+    if all(map(NAME.match, first)):
+        return True
+    if lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:]):
+        return True
+    rest = first[1:]
+    counts = rest in ([str(start + place) for place in range(len(rest))] for start in (0, 1))
+    if first[0] == "":
+        return bool(rest) and (counts or all(map(NAME.match, rest)))
+    if NAME.match(first[0]):
+        return counts and len(rest) > 1
+    return first == [str(place) for place in range(len(_cells(lines[1][1], delimiter)) - 1)]
+
+
+def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> tuple[Array, Array]:
+    """All cells as numbers, and where they are written as whole ones; both (lines, columns)."""
+    commas = delimiter in (";", "\t") and any("," in line for _, line in lines)
+    rows: list[Array] = []
+    whole: list[list[bool]] = []
+    ambiguous = commas
+    for number, line in lines:
+        cells = _cells(line, delimiter)
+        if rows and len(cells) != len(rows[0]):
+            got = f"{len(cells)} cells, and {len(rows[0])} in the lines before it"
+            raise reject(f"{path}, line {number}", got, "as many in every line")
+        if commas:
+            if "." in line:
+                raise reject(f"{path}, line {number}", "decimal points beside decimal commas", "one of them in a file")
+            ambiguous = ambiguous and all(THOUSANDS.fullmatch(cell) for cell in cells if "," in cell)
+        pointed = [cell.replace(",", ".") for cell in cells] if commas else cells
+        for column, cell in enumerate(pointed):
+            if not NUMBER.fullmatch(cell):
+                got = repr(cells[column]) if cell else "an empty cell"
+                raise reject(f"{path}, line {number}, column {column + 1}", got, "a finite number")
+        rows.append(np.array(pointed, dtype=np.float64))
+        whole.append([WHOLE.fullmatch(cell) is not None for cell in pointed])
+        if not np.isfinite(rows[-1]).all():
+            raise reject(f"{path}, line {number}", "a number beyond the range of float64", "finite numbers")
+    if ambiguous:
+        got = "numbers such as 1,234, whose commas may mark decimals or thousands"
+        raise reject(f"{path}, line {lines[0][0]}", got, "decimal points, or no marks for thousands")
+    values, written_whole = np.array(rows), np.array(whole)
+    if delimiter == "," and values.shape[1] == 2 and written_whole.all() and _looks_like_decimals(lines):
+        got = "pairs of whole numbers that may be numbers with decimal commas"
+        raise reject(f"{path}, line {lines[0][0]}", got, "decimal points, or pairs with a space after the comma")
+    return values, written_whole
+
+
+def _looks_like_decimals(lines: list[tuple[int, str]]) -> bool:
+    """Whether pairs of whole numbers look like numbers with decimal commas: -0,5 or 1,05 or 0,123456."""
+    if not all(re.fullmatch(r"[+-]?\d+,\d+", line.strip()) for _, line in lines):
+        return False
+    seconds = [line.strip().rpartition(",")[2] for _, line in lines]
+    many_digits = sum(len(second) > 5 for second in seconds) > len(seconds) / 2
+    return many_digits or any(re.match(r"0\d", second) for second in seconds) or any("-0," in line for _, line in lines)
+
+
+def _counts_from(values: Array, whole: Array) -> int | None:
+    """Where whole numbers that count by one start; None where they do not count."""
+    counts = whole.all() and bool((np.diff(values) == 1).all())
+    return int(values[0]) if counts else None
+
+
+def _is_header(values: Array, whole: Array) -> bool:
+    """Whether the first line is 0, 1, 2, ... as only it is written: pandas writes all numbers with decimal points.
+
+    Two columns are too few to tell: 0,1 may be the start of a table of values against time.
+    """
+    return values.shape[1] > 2 and _counts_from(values[0], whole[0]) == 0 and len(values) > 1 and not whole[1:].any()
+
+
+def _is_doubtful(values: Array, whole: Array, at_least: int) -> bool:
+    """Whether the first row counts, as names do, and could be data as well."""
+    start, (rows, columns) = _counts_from(values[0], whole[0]), values.shape
+    if start is None or rows == 1 or columns < 2:
+        return False
+    alone = not whole[1:].any()
+    return columns >= (2 if alone else at_least) if start == 0 else columns > 2 and alone
+
+
+def _is_lone_zero(values: Array, whole: Array) -> bool:
+    """Whether a column begins with a 0 that alone has no decimal point: pandas names a single column so."""
+    return len(values) > 1 and bool(whole[0, 0]) and values[0, 0] == 0 and not whole[1:].any()
+
+
+def _squeezed(values: Array) -> Array:
+    """A matrix of one line or one column as a vector."""
+    return values.ravel() if 1 in values.shape else values
