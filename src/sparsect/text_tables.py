@@ -23,6 +23,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
 # No name begins like a number, and no name is what programs write for a missing value.
 NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity)$)[^\d+\-.]", re.IGNORECASE)
+# What pandas calls an index: nothing, or this once it has been read and written again.
+UNNAMED = ("", "Unnamed: 0")
 # What a comma stands for in 1,234 cannot be told.
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
@@ -52,9 +54,14 @@ def read(path: str) -> Array:
             raise reject(f"{path}, line {gap}", "an empty line between numbers", "it removed, or filled in")
     values, whole = _numbers(path, lines, delimiter)
     columns = values.shape[1]
-    numbered = _counts_from(values[:, 0], whole[:, 0]) in (0, 1)
-    if names is not None and (len(names) == columns - 1 or (names[0] == "" and len(names) == columns)):
-        if not numbered:
+    if len(lines) > 1 and (names is None or len(names) != columns) and _may_be_decimals(lines):
+        got = "pairs of whole numbers that may be numbers with decimal commas"
+        accepted = "decimal points, or pairs with a space after the comma or two names above them"
+        raise reject(f"{path}, line {lines[0][0]}", got, accepted)
+    if names is not None and (len(names) == columns - 1 or (names[0] in UNNAMED and len(names) == columns)):
+        # One line alone does not count, unless the place for its name is there.
+        counted = _counts_from(values[:, 0], whole[:, 0]) in (0, 1) and (len(values) > 1 or len(names) == columns)
+        if not counted:
             got = "no name for the first column, which does not count the lines"
             raise reject(f"{path}, line {number}", got, "a name for every column, or a first column 0, 1, 2, ...")
         return _squeezed(values[:, 1:])
@@ -153,20 +160,13 @@ def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> 
     if ambiguous:
         got = "numbers such as 1,234, whose commas may mark decimals or thousands"
         raise reject(f"{path}, line {lines[0][0]}", got, "decimal points, or no marks for thousands")
-    values, written_whole = np.array(rows), np.array(whole)
-    if delimiter == "," and values.shape[1] == 2 and written_whole.all() and _looks_like_decimals(lines):
-        got = "pairs of whole numbers that may be numbers with decimal commas"
-        raise reject(f"{path}, line {lines[0][0]}", got, "decimal points, or pairs with a space after the comma")
-    return values, written_whole
+    return np.array(rows), np.array(whole)
 
 
-def _looks_like_decimals(lines: list[tuple[int, str]]) -> bool:
-    """Whether pairs of whole numbers look like numbers with decimal commas: -0,5 or 1,05 or 0,123456."""
-    if not all(re.fullmatch(r"[+-]?\d+,\d+", line.strip()) for _, line in lines):
-        return False
-    seconds = [line.strip().rpartition(",")[2] for _, line in lines]
-    many_digits = sum(len(second) > 5 for second in seconds) > len(seconds) / 2
-    return many_digits or any(re.match(r"0\d", second) for second in seconds) or any("-0," in line for _, line in lines)
+def _may_be_decimals(lines: list[tuple[int, str]]) -> bool:
+    """Whether pairs of whole numbers may be a column with decimal commas: 1,5 below 0,27, but not zeros and ones."""
+    pairs = [re.fullmatch(r"[+-]?(\d+),(\d+)", line.strip()) for _, line in lines]
+    return all(pairs) and not all(pair and set(pair.groups()) <= {"0", "1"} for pair in pairs)
 
 
 def _counts_from(values: Array, whole: Array) -> int | None:
