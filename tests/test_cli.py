@@ -124,6 +124,22 @@ def test_bad_input_is_one_line_and_exit_code_2(shell, case):
     assert done.stdout == ""
 
 
+def test_links_in_a_circle(shell, problem, tmp_path):
+    (tmp_path / "round.npy").symlink_to("round.npy")
+    (tmp_path / "round.npz").symlink_to("round.npz")
+    for arguments in (
+        ("--matrix", "round.npy", "--data", "y.npy"),
+        ("--matrix", "Phi.npy", "--data", "y.npy", "--checkpoint", "round.npz"),
+        ("--matrix", "Phi.npy", "--data", "y.npy", "--out", "round.npz"),
+    ):
+        done = shell("recover", "-s", 1, *arguments)
+        assert "Traceback" not in done.stderr
+    done = shell("denoise", "round.npy")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = shell("learn", "round.npy")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 def test_corrupt_file(shell, tmp_path):
     (tmp_path / "Phi.npy").write_bytes(b"not an array")
     np.save(tmp_path / "y.npy", np.ones(3))
