@@ -1,5 +1,11 @@
 """The command line, run as a user would: files in, files out, tables, exit codes."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 import scipy.io
@@ -186,9 +192,111 @@ class TestOwnSolvers:
         assert "--method: got two solvers called 'mine'" in done.stderr
 
 
+def test_links_in_a_circle(shell, problem, tmp_path):
+    (tmp_path / "round.npy").symlink_to("round.npy")
+    (tmp_path / "round.npz").symlink_to("round.npz")
+    for arguments in (
+        ("--matrix", "round.npy", "--data", "y.npy"),
+        ("--matrix", "Phi.npy", "--data", "y.npy", "--checkpoint", "round.npz"),
+        ("--matrix", "Phi.npy", "--data", "y.npy", "--out", "round.npz"),
+    ):
+        done = shell("recover", "-s", 1, *arguments)
+        assert "Traceback" not in done.stderr
+    done = shell("denoise", "round.npy")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = shell("learn", "round.npy")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 def test_corrupt_file(shell, tmp_path):
     (tmp_path / "Phi.npy").write_bytes(b"not an array")
     np.save(tmp_path / "y.npy", np.ones(3))
     done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("sparsect: Phi.npy: damaged")
+
+
+ENDLESS = ("recover", "--random", "40x80", "-s", "10", "--snr", "10", "--max-iter", "100000000", "--tol", "0")
+
+
+class TestInterrupts:
+    """Exit code 130, one line that says so, and no traceback, whenever it comes."""
+
+    def stopped(self, process):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 130
+        assert "Traceback" not in errors
+        assert "Exception ignored" not in errors
+        assert errors.count("sparsect: stopped") == 1
+
+    @pytest.mark.parametrize(
+        "module",
+        [
+            "sparsect.interrupts",
+            "numpy.linalg",
+            "numpy",
+            "sparsect.arrays",
+            "sparsect.solvers",
+            "sparsect.dictionary",
+            "click",
+            "rich.console",
+            "sparsect.cli.common",
+            "sparsect.cli",
+            "llvmlite.binding",
+            "numba.core.types",
+            "numba",
+        ],
+    )
+    def test_while_modules_are_loaded(self, started, monkeypatch, module):
+        monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+        process = started(*ENDLESS)
+        for line in process.stderr:
+            if line.split()[-1] == module:
+                break
+        os.kill(process.pid, signal.SIGINT)
+        self.stopped(process)
+
+    def test_while_a_checkpoint_is_written(self, started, tmp_path):
+        """At ten moments, nearly all of them within the writing of a file: there is little else to do."""
+        arguments = (*ENDLESS, "--batch", "200", "--method", "difference-map", "--checkpoint", "run.npz")
+        for moment in range(10):
+            process = started(*arguments)
+            seen = (tmp_path / "run.npz").stat().st_mtime_ns if moment else 0
+            while not (tmp_path / "run.npz").exists() or (tmp_path / "run.npz").stat().st_mtime_ns == seen:
+                assert process.poll() is None
+                time.sleep(0.003 * moment)
+            os.kill(process.pid, signal.SIGINT)
+            self.stopped(process)
+            assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            # What closes a file may raise something else.
+            "try:\n  signal.raise_signal(signal.SIGINT)\n finally:\n  raise ValueError('an open writing handle')",
+            # Python drops what is raised in a destructor.
+            "Dying(); time.sleep(600)",
+            # Python ends with the signal itself if code in a string is interrupted.
+            "exec('signal.raise_signal(signal.SIGINT)')",
+        ],
+    )
+    def test_that_do_not_come_through(self, tmp_path, command):
+        script = f"""
+import signal, time
+from sparsect import cli
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def main(**options):
+ {command}
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.cli.main = main
+cli.main()
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 130
+        assert done.stderr.startswith("sparsect: stopped")
+        assert done.stderr.count("\n") == 1

@@ -1,6 +1,7 @@
 """Codes of large sets, partition by partition: from every kind of input, resumed, and with parts that are broken."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import scipy.sparse
 import zarr
 
 import sparsect
-from sparsect import InputError, images
+from sparsect import InputError, files, images
 from sparsect.cluster import Cluster
 from sparsect.coding import Settings, code, partitions
 
@@ -94,6 +95,59 @@ def test_what_is_there_is_kept(signals, dictionary, tmp_path):
     (tmp_path / "out" / "codes.json").write_text("{")
     with pytest.raises(InputError, match=r"codes.json: damaged"):
         code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "of another"])
+def test_what_is_damaged_is_coded_again(signals, dictionary, tmp_path, damage):
+    source, names = stored("one file", signals, tmp_path)
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    path = tmp_path / "out" / f"{names[0]}.npz"
+    before, content = scipy.sparse.load_npz(path), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    other = (tmp_path / "out" / f"{names[2]}.npz").read_bytes()
+    path.write_bytes({"cut": content[: len(content) // 2], "changed": content, "of another": other}[damage])
+    code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
+    np.testing.assert_array_equal(scipy.sparse.load_npz(path).toarray(), before.toarray())
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    ["[" * 100_000, b"\xff", {"parts": {"x": 3}}, {"parts": {"x": {"rows": "3"}}}, {"parts": 3}],
+    ids=range(5),
+)
+def test_a_damaged_manifest_is_refused(signals, dictionary, tmp_path, manifest):
+    np.save(tmp_path / "x.npy", signals[:5])
+    whole = code(tmp_path / "x.npy", tmp_path / "out", dictionary, SETTINGS)
+    content = manifest if isinstance(manifest, str | bytes) else json.dumps(whole | manifest)
+    (tmp_path / "out" / "codes.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=r"codes\.json: damaged"):
+        code(tmp_path / "x.npy", tmp_path / "out", dictionary, SETTINGS)
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(signals, dictionary, tmp_path):
+    np.save(tmp_path / "x.npy", signals[:5])
+    with files.reserved(tmp_path / "out" / "codes.json"), pytest.raises(InputError, match="another process is writing"):
+        code(tmp_path / "x.npy", tmp_path / "out", dictionary, SETTINGS)
+
+
+def test_links_that_lead_nowhere_and_pipes_are_named(photos, dictionary, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "camera.png").write_bytes((photos / "inner" / "camera.png").read_bytes())
+    (folder / "gone.png").symlink_to(folder / "nowhere.png")
+    (folder / "round.png").symlink_to(folder / "round.png")
+    os.mkfifo(folder / "pipe.png")
+    manifest = code(folder, tmp_path / "out", dictionary, SETTINGS)
+    assert list(manifest["parts"]) == ["camera"]
+    assert "gone.png: no such file" in manifest["failed"]["gone"]
+    assert "round.png: cannot be read (Too many levels" in manifest["failed"]["round"]
+    assert "pipe.png: got a device, pipe or socket" in manifest["failed"]["pipe"]
+    (folder / "gone.npy").symlink_to(folder / "nowhere.npy")
+    with pytest.raises(InputError, match=r"gone\.npy: no such file"):
+        code(folder, tmp_path / "out", dictionary, SETTINGS)
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(InputError, match=r"pipe\.npy: got a device, pipe or socket"):
+        code(tmp_path / "pipe.npy", tmp_path / "out", dictionary, SETTINGS)
 
 
 def test_a_part_that_cannot_be_coded_does_not_stop_the_others(photos, dictionary, tmp_path):

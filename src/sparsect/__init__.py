@@ -1,5 +1,8 @@
 """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
+from . import interrupts  # noqa: F401  first of all, for Ctrl-C while the others are loaded
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

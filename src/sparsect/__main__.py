@@ -1,6 +1,7 @@
 """``python -m sparsect`` is the command line."""
 
-from .cli import main
-
 if __name__ == "__main__":
+    # Not for worker processes, which load this module under another name.
+    from .cli import main
+
     main()

@@ -111,7 +111,8 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
         raise InputError(f"{path}: no such file or folder")
     if (found / "zarr.json").exists() or (found / ".zarray").exists():
         return _rows_of(found, found.parent, "zarr", length, rows)
-    inside = sorted(name for name in found.rglob("*") if name.is_file()) if found.is_dir() else [found]
+    # A link that leads nowhere is no folder: it fails by name when it is read.
+    inside = sorted(name for name in found.rglob("*") if not name.is_dir()) if found.is_dir() else [found]
     folder = found if found.is_dir() else found.parent
     parts = []
     for name in inside:
@@ -125,12 +126,17 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
 
 
 def _version(names: Iterable[Path]) -> str:
-    found = [name.stat() for name in names]
+    try:
+        found = [name.stat() for name in names]
+    except OSError:
+        return "missing"
     return f"{sum(each.st_size for each in found)} bytes, {max(each.st_mtime_ns for each in found)}"
 
 
 def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> list[Part]:
     """Partitions of the rows of one array."""
+    if kind == "npy":
+        files.check_regular(path)
     try:
         array = _opened(str(path), kind)
     except ImportError:
@@ -198,20 +204,34 @@ def code(
     atoms = digest([to_numpy(dictionary.Phi)])
     made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
     made_with["input"] = str(Path(path).absolute())
+    with files.reserved(folder / MANIFEST):
+        return _code_parts(folder, named, dictionary, settings, made_with, cluster, progress)
+
+
+def _code_parts(
+    folder: Path,
+    named: dict[str, Part],
+    dictionary: Dictionary,
+    settings: Settings,
+    made_with: dict[str, Any],
+    cluster: Cluster | None,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]:
+    """Code the parts that ``folder`` does not hold yet; the manifest."""
     known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
     found = {
         name: known[name]
         for name, part in named.items()
-        if known.get(name, {}).get("version") == part.version and (folder / f"{name}.npz").exists()
+        if name in known and known[name]["version"] == part.version and _is_whole(folder / f"{name}.npz", known[name])
     }
-    waiting = [part for part in parts if part.name not in found]
+    waiting = [part for name, part in named.items() if name not in found]
     failed: dict[str, str] = {}
     written = time.monotonic()
 
     def write() -> dict[str, Any]:
         manifest = made_with | {"parts": found, "failed": failed}
         with files.replacing(folder / MANIFEST) as temporary:
-            temporary.write_text(json.dumps(manifest, indent=1))
+            temporary.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         return manifest
 
     def seen(part: Part, outcome: dict[str, Any] | str) -> None:
@@ -224,14 +244,15 @@ def code(
             write()
             written = time.monotonic()
         if progress is not None:
-            progress(len(found) + len(failed), len(parts))
+            progress(len(found) + len(failed), len(named))
 
+    where = os.path.realpath(folder)
     try:
         if cluster is None:
             for part in waiting:
-                seen(part, coded_part(dictionary, part, settings, str(folder.resolve())))
+                seen(part, coded_part(dictionary, part, settings, where))
         else:
-            cluster.each(coded_part, dictionary, waiting, (settings, str(folder.resolve())), seen)
+            cluster.each(coded_part, dictionary, waiting, (settings, where), seen)
     finally:
         manifest = write()
     return manifest
@@ -242,6 +263,7 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
     try:
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
+            files.check_regular(part.path)
             seen = reconstruct(
                 read_image(part.path),
                 settings.sparsity,
@@ -278,9 +300,13 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
     if not (folder / MANIFEST).exists():
         return {}
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest = files.read_json(folder / MANIFEST)
         known, before = dict(manifest["parts"]), {name: manifest[name] for name in made_with}
-    except (OSError, ValueError, KeyError, TypeError):
+        for outcome in known.values():
+            whole_number("rows", outcome["rows"], 0)
+            whole_number("nonzeros", outcome["nonzeros"], 0)
+            str(outcome["version"])
+    except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / MANIFEST}: damaged; give another folder, or remove it to start anew") from None
     if not known:
         return {}
@@ -288,3 +314,12 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
     if other:
         raise InputError(f"{folder}: holds codes with other values of {', '.join(other)}; give another folder")
     return known
+
+
+def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
+    """Whether a file holds the codes that it is said to hold; what is damaged is coded again."""
+    try:
+        arrays = files.read_npz(path)
+        return bool(arrays["shape"][0] == outcome["rows"] and arrays["data"].shape == (outcome["nonzeros"],))
+    except (InputError, KeyError, IndexError):
+        return False

@@ -293,7 +293,12 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def check_regular(path: str | os.PathLike[str]) -> None:
     """Refuse what is not a regular file: reading a device may never end, and neither may waiting for a pipe."""
-    mode = os.stat(path).st_mode
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not stat.S_ISREG(mode):
         found = "a folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
         raise InputError(f"{path}: got {found}, accepted is a regular file")

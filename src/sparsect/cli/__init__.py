@@ -7,7 +7,7 @@ import warnings
 
 import click
 
-from .. import __version__
+from .. import __version__, interrupts
 from ..checks import InputError
 from .coding import code
 from .experiment import experiment
@@ -28,22 +28,31 @@ for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, exper
 def main() -> None:
     """Entry point: every error of the user's is one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
+    interrupts.raise_them()
     try:
         status = cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        status = error.exit_code
-    except InputError as error:
-        click.echo(f"sparsect: {error}", err=True)
-        status = 2
-    except (click.Abort, KeyboardInterrupt):
-        resumable = "recover with --checkpoint, tune, learn, code and experiment go on when called the same way again"
-        click.echo(f"sparsect: stopped ({resumable})", err=True)
-        status = 130
-    except MemoryError:
-        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
-        status = 2
-    except OSError as error:
-        click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
-        status = 1
+        interrupts.ignore_them()
+    except BaseException as error:
+        interrupts.ignore_them()
+        status = _explained(error)
     sys.exit(status or 0)
+
+
+def _explained(error: BaseException) -> int:
+    """Say in one line why the command has ended, and give the exit code; what is no fault of the user's is raised."""
+    if interrupts.came or isinstance(error, click.Abort | KeyboardInterrupt):
+        click.echo(interrupts.STOPPED, err=True)
+        return interrupts.EXIT_CODE
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    if isinstance(error, InputError):
+        click.echo(f"sparsect: {error}", err=True)
+        return 2
+    if isinstance(error, MemoryError):
+        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
+        return 2
+    if isinstance(error, OSError):
+        click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)
+        return 1
+    raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -331,9 +332,9 @@ def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Arra
 
 def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
     """Refuse outputs that would replace an input."""
-    taken = {Path(name).resolve() for name in inputs if name is not None}
+    taken = {os.path.realpath(name) for name in inputs if name is not None}
     for path in outputs:
-        if path.resolve() in taken:
+        if os.path.realpath(path) in taken:
             raise reject("--out", f"a place where {path} would be overwritten, which is read", "another one")
 
 

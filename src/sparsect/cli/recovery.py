@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -163,10 +164,10 @@ def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> N
         elif Path(path).suffix != ".npz":
             raise reject(f"--{name}", repr(path), "a name that ends in .npz")
         files.check_writable(path)
-    taken = [Path(path.rpartition(":")[0] or path).resolve() for path in inputs if path is not None]
-    taken += [Path(path).resolve() for path in (*filter(None, inputs), *outputs.values())]
+    taken = [os.path.realpath(path.rpartition(":")[0] or path) for path in inputs if path is not None]
+    taken += [os.path.realpath(path) for path in (*filter(None, inputs), *outputs.values())]
     for name, path in outputs.items():
-        if taken.count(Path(path).resolve()) > 1:
+        if taken.count(os.path.realpath(path)) > 1:
             raise reject(f"--{name}", repr(path), "a file that is not used for something else in the same call")
 
 
