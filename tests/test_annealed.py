@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -285,6 +286,7 @@ class TestWhatWentWrongOnce:
 
     def test_no_warning_on_ordinary_problems(self):
         """Warnings are errors in these tests."""
+        warnings.simplefilter("error")
         for dtype in ("float32", "float64"):
             clean = sparsect.random_problem(30, 60, 4, batch=100, rng=0, dtype=dtype)
             sparsect.recover(clean.Phi, clean.y, 4, max_iter=60)
@@ -292,7 +294,7 @@ class TestWhatWentWrongOnce:
             sparsect.recover(noisy.Phi, noisy.y, 20)
             sparsect.recover(noisy.Phi, noisy.y, "auto")
             sparsect.recover(noisy.Phi, 0 * noisy.y, "auto")
-            sparsect.recover(noisy.Phi, noisy.y, 4, noise_norm=0.0)
+            sparsect.recover(noisy.Phi, noisy.y, 4, noise_norm=noisy.noise_norm)
 
     def test_automatic_sparsity_needs_singular_values(self):
         problem = sparsect.random_problem(30, 60, 4, snr_db=20, rng=0)

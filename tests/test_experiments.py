@@ -356,7 +356,9 @@ class TestReport:
     def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
         row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}
         experiment = catalogue(tmp_path / "out")["beta"]
-        Rows(tmp_path / "out" / "beta", settings_of(experiment)).add("one", [row, row | {"beta": -0.5}])
+        rows = Rows(tmp_path / "out" / "beta", settings_of(experiment))
+        with rows.writing():
+            rows.add("one", [row, row | {"beta": -0.5}])
         done = shell("experiment", "beta", "--report-only", "--out", "out")
         assert done.returncode == 0, done.stderr
         assert "The range of beta" in done.stdout

@@ -1,8 +1,11 @@
 """Random problems, metrics, and every error message for bad input to ``recover``."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,11 +113,14 @@ BAD = {
     "max_iter": ({"max_iter": 0}, "max_iter: got 0, accepted is a whole number of at least 1"),
     "max_seconds": ({"max_seconds": -1}, "max_seconds: got -1"),
     "tol": ({"tol": "small"}, "tol: got 'small'"),
-    "y out of range": ({"y": np.full(3, 1e200)}, "y: got entries whose squares leave the range"),
-    "complex y out of range": ({"y": np.full(3, 1e200 + 1e200j)}, "y: got entries whose squares leave the range"),
+    "y out of range": ({"y": np.full(3, 1e200), "method": "admm"}, "y: got entries whose squares leave the range"),
+    "complex y out of range": (
+        {"y": np.full(3, 1e200 + 1e200j), "method": "admm"},
+        "y: got entries whose squares leave the range",
+    ),
+    "x out of range": ({"y": np.full(3, 1e160), "Phi": PHI * 1e-149}, "y: got sizes at which x leaves the range"),
     "complex Phi out of range": ({"Phi": PHI * (1e200 + 1e200j)}, "Phi: got entries whose squares leave the range"),
     "sparse Phi out of range": ({"Phi": scipy.sparse.csr_array(PHI * 1e200)}, "Phi: got entries whose squares leave"),
-    "y below range": ({"y": np.full(3, 1e-30, np.float32), "Phi": PHI.astype(np.float32)}, "y: got entries whose"),
 }
 
 
@@ -176,3 +182,122 @@ def test_scaling_y_scales_x(seed, factor):
     plain = sparsect.recover(problem.Phi, problem.y, 3, max_iter=8)
     scaled = sparsect.recover(problem.Phi, factor * problem.y, 3, max_iter=8)
     np.testing.assert_allclose(scaled.x / factor, plain.x, atol=1e-8)
+
+
+# All whose settings have no units.
+SCALE_FREE = sorted(set(sparsect.METHODS) - {"admm"})
+
+
+class TestScale:
+    """Phi and y may be in any units."""
+
+    @pytest.mark.parametrize("method", SCALE_FREE)
+    @pytest.mark.parametrize("exponents", [(20, 20), (-40, 40), (40, -40), (40, 40), (-40, -40), (0, 60), (40, 0)])
+    def test_powers_of_two_change_no_bit(self, method, exponents):
+        problem = random_problem(20, 40, 4, snr_db=30, batch=3, rng=0, dtype="float32")
+        plain = sparsect.recover(problem.Phi, problem.y, 4, method, max_iter=50)
+        of_Phi, of_y = (np.float32(2.0**exponent) for exponent in exponents)
+        scaled = sparsect.recover(of_Phi * problem.Phi, of_y * problem.y, 4, method, max_iter=50)
+        np.testing.assert_array_equal(scaled.x * (of_Phi / of_y), plain.x)
+        np.testing.assert_array_equal(scaled.residual_norm / of_y, plain.residual_norm)
+        np.testing.assert_array_equal(scaled.converged, plain.converged)
+
+    @pytest.mark.parametrize("Phi_of", [scipy.sparse.csr_array, scipy.sparse.linalg.aslinearoperator])
+    def test_matrices_that_are_not_dense(self, Phi_of):
+        problem = random_problem(20, 40, 4, snr_db=30, rng=0)
+        plain = sparsect.recover(Phi_of(problem.Phi), problem.y, 4, "difference-map", max_iter=20)
+        scaled = sparsect.recover(Phi_of(2.0**50 * problem.Phi), 2.0**90 * problem.y, 4, "difference-map", max_iter=20)
+        np.testing.assert_allclose(scaled.x / 2.0**40, plain.x, rtol=1e-6, atol=1e-8)
+
+    def test_the_noise_and_what_is_recorded_are_in_the_units_of_the_caller(self):
+        problem = random_problem(20, 40, 4, snr_db=30, rng=0)
+        unit = 2.0**40
+        runs = [
+            sparsect.recover(problem.Phi, scale * problem.y, 4, "ormp", noise_norm=scale * problem.noise_norm)
+            for scale in (1.0, unit)
+        ]
+        np.testing.assert_array_equal(runs[1].history["gap"], unit * runs[0].history["gap"])
+        np.testing.assert_array_equal(runs[1].gap, unit * runs[0].gap)
+
+    def test_a_number_that_squares_cannot_hold(self):
+        np.testing.assert_allclose(sparsect.recover(PHI, [1e200, 0, 0], 1).x[0], 1e200, rtol=1e-5)
+
+    @pytest.mark.parametrize("method", list(sparsect.METHODS))
+    def test_what_is_left_of_a_constant_signal_is_zero(self, method):
+        problem = random_problem(20, 40, 4, snr_db=30, batch=3, rng=0, dtype="float32")
+        alone = sparsect.recover(problem.Phi, problem.y[[0, 2]], 4, method, max_iter=30)
+        y = problem.y.copy()
+        y[1] = 1e-17
+        beside = sparsect.recover(problem.Phi, y, 4, method, max_iter=30)
+        np.testing.assert_array_equal(beside.x[1], 0)
+        np.testing.assert_allclose(beside.x[[0, 2]], alone.x, rtol=1e-3, atol=1e-3)
+
+    def test_nothing_but_rounding_is_said_to_be_so(self):
+        with pytest.warns(sparsect.PoorFitWarning, match="y is zero as far as float32 can tell"):
+            sparsect.recover(PHI.astype(np.float32), np.full(3, 1e-30, np.float32), 2)
+
+    def test_a_row_of_the_matrix_may_vanish(self):
+        Phi = np.vstack([np.eye(3), np.full((1, 3), 1e-30)]).astype(np.float32)
+        np.testing.assert_allclose(sparsect.recover(Phi, np.ones(4, np.float32), 3, "ormp").x, 1, rtol=1e-5)
+
+
+class TestAnswersThatDoNotExplainTheData:
+    def test_half_of_the_data_is_left(self, rng):
+        problem = random_problem(40, 80, 15, batch=4, rng=0)
+        with pytest.warns(
+            sparsect.PoorFitWarning, match=r"of 4 answers are far from explaining y .*more nonzeros"
+        ) as seen:
+            sparsect.recover(problem.Phi, problem.y, 1, "omp")
+        assert len(seen) == 1
+
+    def test_the_norms_of_columns_are_named(self, rng):
+        problem = random_problem(40, 80, 5, rng=0)
+        Phi = problem.Phi * 10.0 ** rng.uniform(-2, 2, 80)
+        with pytest.warns(sparsect.PoorFitWarning, match="bring the columns of Phi to one norm"):
+            sparsect.recover(Phi, Phi @ problem.x[0], 5, "niht", max_iter=3)
+
+    @pytest.mark.parametrize("method", ["stomp", "vamp"])
+    def test_zero_is_no_answer(self, method, monkeypatch):
+        problem = random_problem(20, 40, 4, rng=0)
+        solver = sparsect.METHODS[method]
+        monkeypatch.setattr(solver, "estimate", lambda self, problem, state: 0 * state.x)
+        with pytest.warns(sparsect.PoorFitWarning, match="the answer is zero although y is not"):
+            sparsect.recover(problem.Phi, problem.y, 4, method, max_iter=5)
+
+    def test_more_noise_than_there_is_said_to_be(self):
+        problem = random_problem(30, 60, 4, snr_db=20, batch=10, rng=0)
+        with pytest.warns(sparsect.PoorFitWarning, match=r"10 of 10 .* more noise \(noise_norm\)"):
+            sparsect.recover(problem.Phi, problem.y, 4, noise_norm=0.0)
+
+    def test_within_the_noise_zero_is_an_answer(self):
+        warnings.simplefilter("error")
+        problem = random_problem(30, 60, 4, snr_db=20, rng=0)
+        noise_norm = 2 * np.linalg.norm(problem.y)
+        assert not sparsect.recover(problem.Phi, problem.y, 4, "omp", noise_norm=noise_norm).x.any()
+
+    @pytest.mark.parametrize("method", list(sparsect.METHODS))
+    def test_ordinary_problems_are_left_alone(self, method):
+        warnings.simplefilter("error")
+        problem = random_problem(100, 200, 10, snr_db=20, batch=10, rng=0)
+        sparsect.recover(problem.Phi, problem.y, 10, method)
+
+    def test_an_approximation_promises_no_more(self):
+        warnings.simplefilter("error")
+        problem = random_problem(40, 80, 15, batch=4, rng=0)
+        sparsect.recover(problem.Phi, problem.y, 1, sparsect.AnnealedDifferenceMap("approximation"))
+
+
+class TestConverged:
+    """A row has converged when nothing would change any more, and only then."""
+
+    @pytest.mark.parametrize("method", ["alternating-map", "aiht", "niht", "subspace-pursuit", "omp", "ormp", "stomp"])
+    def test_a_row_that_rests_short_of_the_data(self, method):
+        problem = random_problem(100, 200, 10, snr_db=20, batch=4, rng=0)
+        result = sparsect.recover(problem.Phi, problem.y, 10, method)
+        assert result.converged.all()
+        np.testing.assert_array_equal(sparsect.recover(problem.Phi, problem.y, 10, method, max_iter=2000).x, result.x)
+
+    @pytest.mark.parametrize("method", sorted(set(sparsect.METHODS) - {"subspace-pursuit", "stomp"}))
+    def test_a_row_that_was_cut_short(self, method):
+        problem = random_problem(100, 200, 10, snr_db=20, batch=4, rng=0)
+        assert not sparsect.recover(problem.Phi, problem.y, 10, method, max_iter=2).converged.any()

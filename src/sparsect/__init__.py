@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .algorithm import Need, Solver, State
-from .checks import ConvergenceWarning, InputError
+from .checks import ConvergenceWarning, InputError, PoorFitWarning
 from .devices import gpu_options
 from .dictionary import Dictionary, load_dictionary
 from .metrics import mse, snr_db, support_recovery
@@ -73,6 +73,7 @@ __all__ = [
     "Operator",
     "OrderRecursiveMatchingPursuit",
     "OrthogonalMatchingPursuit",
+    "PoorFitWarning",
     "Problem",
     "Relaxed",
     "Result",

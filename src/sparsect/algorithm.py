@@ -31,6 +31,7 @@ class State:
     gap : (batch,), a distance that vanishes when a solution is found
     scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
     settled : (batch,), true where further steps change nothing; None if that cannot happen
+    failed : (batch,), true where the iteration broke down and the row keeps what it had; None if that cannot happen
     taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
     unchanged : (batch,), steps since the support last changed, for solvers that look; None for others
     """
@@ -41,6 +42,7 @@ class State:
     gap: Array
     scale: Array
     settled: Any = None
+    failed: Any = None
     taken: Any = None
     unchanged: Any = None
 
@@ -81,13 +83,15 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
 
 
 def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
-    """``after``, but ``before`` in rows whose gap had come down to the goal, or that had settled, by then.
+    """``after``, but ``before`` in rows whose gap had come down to the goal, or that had settled or failed, by then.
 
     For arrays on a GPU, of which several steps are taken before anybody looks.
     """
     xp = namespace(before.gap)
     done = before.gap <= xp.astype(from_numpy(goal, before.gap), before.gap.dtype)
-    return chosen(done if before.settled is None else done | before.settled, before, after)
+    for ended in (before.settled, before.failed):
+        done = done if ended is None else done | ended
+    return chosen(done, before, after)
 
 
 def in_blocks(
@@ -168,8 +172,12 @@ class Solver(Protocol):
       used everywhere, whose fifth argument is the fractions for each of its steps;
     - ``fused(problem, state, count)``: ``count`` steps of all rows on a GPU by kernels of their own, or None where they
       cannot take this problem; there, rows are looked at every so many steps only;
+    - ``approximates = True``: it promises the best fit with s nonzeros, however much of y that leaves;
     - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
-    - ``uses_noise_norm = True``: it takes the problem's noise level into account.
+    - ``uses_noise_norm = True``: it takes the problem's noise level into account;
+    - ``scale_free = True``: none of its settings depends on the units of Phi and y, so that the loop brings both to
+      scale before anything can overflow;
+    - ``gap_is_residual = True``: its gap is ||Phi x - y||, in the units of y instead of those of x.
     """
 
     name: ClassVar[str]

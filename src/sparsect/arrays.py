@@ -7,6 +7,7 @@ are computed where they live and come back as what they were.
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -26,6 +27,8 @@ Namespace = Any
 LARGE = 2**15
 # The longest rows that kernels for a GPU take.
 LONGEST_ROW = 2**14
+# Numbers from 2^-NEAR_ONE to 2^NEAR_ONE, their products and the squares of those are in the range of any dtype.
+NEAR_ONE = 10
 ACCEPTED_DTYPES = "an array of integers, float32, float64, complex64 or complex128"
 
 
@@ -170,15 +173,37 @@ def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -
 
 
 def check_magnitude(name: str, array: Array) -> None:
-    """Refuse rows whose squared norms leave the range of their dtype: later sums of squares would be nonsense."""
-    xp = namespace(array)
-    with np.errstate(over="ignore", under="ignore"):
-        energy, largest = squared_norm(array), xp.max(xp.abs(array), axis=-1)
-    limits = xp.finfo(array.dtype)
-    inside = (energy > 1e8 * float(limits.smallest_normal)) & (energy < 1e-8 * float(limits.max))
-    if not bool(xp.all(inside | (largest == 0))):
+    """Refuse an array whose sums of squares leave the range of its dtype: what follows from them would be nonsense."""
+    size, limits = largest(array), namespace(array).finfo(array.dtype)
+    count = math.prod(array.shape)
+    if size and not 1e4 * float(limits.smallest_normal) ** 0.5 < size < 1e-4 * (float(limits.max) / count) ** 0.5:
         received = f"entries whose squares leave the range of {array.dtype}"
         raise reject(name, received, f"{name} scaled nearer to 1, or a wider dtype")
+
+
+def largest(array: Array) -> float:
+    """The largest magnitude of all entries; 0 if there are none."""
+    return float(namespace(array).max(magnitudes(array))) if math.prod(array.shape) else 0.0
+
+
+def magnitudes(x: Array) -> Array:
+    """|x|, for complex x the larger of the real and the imaginary part, which cannot overflow."""
+    xp = namespace(x)
+    return xp.maximum(xp.abs(xp.real(x)), xp.abs(xp.imag(x))) if is_complex(x) else xp.abs(x)
+
+
+def units(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Powers of two by which ``sizes`` can be divided, without rounding, to lie near 1; 1 where they do already."""
+    exponents = np.frexp(sizes)[1]
+    return np.where((sizes > 0) & (np.abs(exponents) > NEAR_ONE), np.ldexp(1.0, exponents), 1.0)
+
+
+def row_norms(x: Array) -> np.ndarray[Any, Any]:
+    """Norms of rows that may be of any size, as NumPy numbers in double precision."""
+    xp = namespace(x)
+    unit = units(to_numpy(xp.max(magnitudes(x), axis=-1)).astype(np.float64))
+    scaled = x / xp.astype(from_numpy(unit, x), x.dtype)[:, None]
+    return np.asarray(unit * to_numpy(norm(scaled)))
 
 
 def generator(rng: Any) -> np.random.Generator:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 # What is kept of rows that are done.
-ANSWERS = ("rows", "x", "gap", "n_iter", "stable", "lost")
+ANSWERS = ("rows", "x", "gap", "converged", "n_iter", "stable", "lost")
 CHECKSUM = "checksum"
 
 
@@ -135,7 +135,9 @@ class Checkpoint:
         within(f"nonzeros of {prefix}x", np.count_nonzero(x, axis=1), 0, most)
         within(f"{prefix}gap", gap, 0, np.inf)
         within(f"{prefix}n_iter", n_iter, 0, iteration)
-        flags = {name: expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in ("stable", "lost")}
+        flags = {
+            name: expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in ("converged", "stable", "lost")
+        }
         return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
 
     def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -204,8 +206,8 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
     probe = from_numpy(generator(0).standard_normal((1, operator.shape[1])), problem.y)
     probe = namespace(probe).astype(probe, problem.y.dtype)
     answers = [to_numpy(operator.forward(probe))]
-    if "row_space" in vars(operator):
-        answers.append(to_numpy(operator.row_space.image(probe)))
+    if "row_space" in vars(run.scaled.operator):
+        answers.append(to_numpy(run.scaled.operator.row_space.image(probe)))
     return np.concatenate(answers, axis=1)
 
 

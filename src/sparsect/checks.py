@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,20 @@ class InputError(ValueError):
 
 
 class ConvergenceWarning(UserWarning):
-    """An inner iteration stopped before it reached its stated tolerance."""
+    """An answer not to be trusted: rows ran away, or an inner iteration stopped above its stated tolerance."""
+
+
+class PoorFitWarning(ConvergenceWarning):
+    """An answer that does not explain the data."""
+
+
+def warn(remarks: Iterable[str | None], poor_fits: Iterable[str] = ()) -> None:
+    """One warning for a whole call that holds all remarks there are."""
+    words, fits = [remark for remark in remarks if remark is not None], list(poor_fits)
+    if words or fits:
+        kind = ConvergenceWarning if words else PoorFitWarning
+        # Seen from whoever called the function that called the one that warns: ``recover`` by way of ``solve``.
+        warnings.warn(". ".join(words + fits), kind, stacklevel=4)
 
 
 def reject(name: str, received: object, accepted: str) -> InputError:

@@ -91,7 +91,8 @@ def codes_of(
     codes = []
     for start in range(0, X.shape[0], block):
         rows = place(X[start : start + block, :], device)
-        result = solve(Problem(dictionary.operator, rows, sparsity), solver, max_iter=max_iter, record=(), refit=refit)
+        problem = Problem(dictionary.operator, rows, sparsity)
+        result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
         x = namespace(rows).astype(result.x, rows.dtype, copy=False)
         codes.append(compressed_on_host(x) if at_hand else compressed(x))
     return joined_rows(codes)

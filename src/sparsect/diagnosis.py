@@ -29,6 +29,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
     """What to say of answers that are zero, or leave more of y than they should; nothing of rows that fit."""
     if problem.sparsity == 0 or getattr(solver, "approximates", False):
         return
+    if problem.vanishing == problem.batch:
+        yield f"y is zero as far as {problem.y.dtype} can tell: scale it up"
     size, left = row_norms(problem.y), to_numpy(result.residual_norm).astype(np.float64)
     allowed = UNEXPLAINED * size
     if problem.noise_norm is not None:

@@ -27,6 +27,7 @@ from .arrays import (
     is_single,
     namespace,
     norm,
+    units,
 )
 from .checks import InputError, real_number, reject
 from .row_space import ConjugateGradients, RowSpace, SingularVectors, TightFrame
@@ -79,6 +80,19 @@ class Operator(ABC):
         generate = generator(0)
         energies = [float(norm(self.forward(self._probe(generate, self.shape[1])))[0]) ** 2 for _ in range(16)]
         return sum(energies) / len(energies) / self.shape[1] or 1.0
+
+    @cached_property
+    def unit(self) -> float:
+        """The power of two near the norm of Phi's columns (root mean square); 1 if that is near 1."""
+        return float(units(np.asarray(self.column_energy**0.5)))
+
+    @cached_property
+    def to_scale(self) -> Operator:
+        """Phi / unit, whose columns have norms near 1: this operator itself if they have already."""
+        return self if self.unit == 1 else self._divided(self.unit)
+
+    def _divided(self, unit: float) -> Operator:
+        return _Divided(self, unit)
 
     def _factor(self) -> RowSpace:
         if self.frame_bound is not None:
@@ -149,6 +163,9 @@ class DenseOperator(Operator):
         xp = namespace(self.Phi)
         return float(xp.sum(xp.abs(self.Phi) ** 2)) / self.shape[1] or 1.0
 
+    def _divided(self, unit: float) -> Operator:
+        return DenseOperator(self.Phi / unit, self.rank_tol)
+
     def _factor(self) -> RowSpace:
         return SingularVectors(self.Phi, self.rank_tol)
 
@@ -180,6 +197,28 @@ class DenseOperator(Operator):
     def _probe(self, generate: np.random.Generator, size: int) -> Array:
         xp = namespace(self.Phi)
         return xp.astype(from_numpy(super()._probe(generate, size), self.Phi), self.Phi.dtype)
+
+
+class _Divided(Operator):
+    """An operator that is not there as an array, divided by a number."""
+
+    def __init__(self, operator: Operator, unit: float) -> None:
+        self._operator, self._unit, self.shape = operator, unit, operator.shape
+        if operator.frame_bound is not None:
+            self.frame_bound = operator.frame_bound / unit**2
+
+    def forward(self, x: Array) -> Array:
+        return self._operator.forward(x) / self._unit
+
+    def adjoint(self, r: Array) -> Array:
+        return self._operator.adjoint(r) / self._unit
+
+    def prepared(self, y: Array) -> tuple[Operator, Array]:
+        _, y = self._operator.prepared(y)
+        return self, y
+
+    def _probe(self, generate: np.random.Generator, size: int) -> Array:
+        return self._operator._probe(generate, size)
 
 
 class _NumPyOperator(Operator):

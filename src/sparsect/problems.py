@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, check_magnitude, floating, from_numpy, generator, namespace, real_dtype, take_rows, to_numpy
+from .arrays import (
+    Array,
+    floating,
+    from_numpy,
+    generator,
+    is_complex,
+    is_single,
+    magnitudes,
+    namespace,
+    real_dtype,
+    take_rows,
+    to_numpy,
+    units,
+)
 from .checks import real_number, reject, whole_number
 from .operators import as_operator
 
@@ -25,7 +39,9 @@ class Problem:
     Attributes
     ----------
     operator : Phi as an Operator, of the dtype that answers will have
-    y : always (batch, m), same dtype
+    y : always (batch, m), same dtype; rows so small that their squares leave its range are zero, as what is left of a
+        constant signal without its mean should be
+    vanishing : how many such rows there were
     single : whether y came as one vector
     """
 
@@ -40,8 +56,8 @@ class Problem:
             raise reject("y", f"shape {tuple(y.shape)}", expected + hint)
         self.single = y.ndim == 1
         self.Phi = Phi
-        self.operator, self.y = operator.prepared(y[None, :] if self.single else y)
-        check_magnitude("y", self.y)
+        self.operator, y = operator.prepared(y[None, :] if self.single else y)
+        self.y, self.vanishing = _without_rounding(y)
         self.sparsity = whole_number("sparsity", sparsity, 0, n)
         self.noise_norm = None if noise_norm is None else _noise_norms(noise_norm, self.y)
         self.x = None if x is None else _truth(x, (self.batch, n))
@@ -53,13 +69,60 @@ class Problem:
 
     def take(self, rows: np.ndarray[Any, Any], sparsity: int | None = None) -> Problem:
         """The problem of the given rows alone, sharing Phi and what was factored of it; perhaps with another s."""
-        part = object.__new__(Problem)
-        part.Phi, part.operator, part.single = self.Phi, self.operator, False
-        part.sparsity = self.sparsity if sparsity is None else sparsity
-        part.y = take_rows(self.y, rows)
-        part.noise_norm = None if self.noise_norm is None else take_rows(self.noise_norm, rows)
-        part.x = None if self.x is None else take_rows(self.x, rows)
-        return part
+        return self._replaced(
+            single=False,
+            sparsity=self.sparsity if sparsity is None else sparsity,
+            y=take_rows(self.y, rows),
+            noise_norm=None if self.noise_norm is None else take_rows(self.noise_norm, rows),
+            x=None if self.x is None else take_rows(self.x, rows),
+        )
+
+    def in_double(self) -> Problem:
+        """The same problem in double precision, Phi being converted once for all calls."""
+        if not is_single(self.y):
+            return self
+        xp = namespace(self.y)
+        operator, y = self.operator.prepared(xp.astype(self.y, xp.complex128 if is_complex(self.y) else xp.float64))
+        return self._replaced(operator=operator, y=y)
+
+    def to_scale(self) -> tuple[Problem, Units]:
+        """The same problem with columns of Phi and rows of y near 1 in size, and the units that x and y are then in.
+
+        Units are powers of two, so that nothing is rounded; the problem comes back as it is where it is to scale.
+        """
+        xp, like = namespace(self.y), self.y
+        y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
+        x_unit = y_unit / self.operator.unit
+        if self.operator.unit == 1 and (y_unit == 1).all():
+            return self, Units(None, None)
+        limits = xp.finfo(like.dtype)
+        if not ((x_unit > 1e4 * float(limits.smallest_normal)) & (x_unit < 1e-4 * float(limits.max))).all():
+            raise reject("y", f"sizes at which x leaves the range of {like.dtype}", "y scaled nearer to Phi")
+        of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
+        scaled = self._replaced(
+            operator=self.operator.to_scale,
+            y=like / of_y[:, None],
+            noise_norm=None if self.noise_norm is None else self.noise_norm / of_y,
+            x=None,
+        )
+        return scaled, Units(of_x, of_y)
+
+    def _replaced(self, **changes: Any) -> Problem:
+        other = object.__new__(Problem)
+        other.__dict__ |= self.__dict__ | changes
+        return other
+
+
+@dataclass(frozen=True)
+class Units:
+    """What x and y of a problem brought to scale are to be multiplied by, one number for each row; None for 1."""
+
+    x: Array | None
+    y: Array | None
+
+    def take(self, rows: np.ndarray[Any, Any]) -> Units:
+        """Those of the given rows."""
+        return Units(*(None if unit is None else take_rows(unit, rows) for unit in (self.x, self.y)))
 
 
 def random_problem(
@@ -119,6 +182,16 @@ def random_problem(
         noise_norm=np.linalg.norm(noise, axis=1),
         x=x.astype(dtype),
     )
+
+
+def _without_rounding(y: Array) -> tuple[Array, int]:
+    """y, with rows whose squares leave the range of its dtype at the lower end set to zero, and their number."""
+    xp = namespace(y)
+    size = xp.max(magnitudes(y), axis=-1)
+    least = 1e4 * float(xp.finfo(y.dtype).smallest_normal) ** 0.5
+    tiny = (size > 0) & (size * y.shape[-1] ** 0.5 < least)
+    count = int(xp.count_nonzero(tiny))
+    return (xp.where(tiny[:, None], xp.zeros_like(y), y) if count else y), count
 
 
 def _noise_norms(noise_norm: Any, y: Array) -> Array:

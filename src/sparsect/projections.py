@@ -17,6 +17,7 @@ import numpy as np
 
 from .arrays import (
     Array,
+    check_magnitude,
     contiguous,
     epsilon,
     floating,
@@ -27,7 +28,7 @@ from .arrays import (
     real_vecdot,
     worth_compiling,
 )
-from .checks import reject, settle_number, whole_number
+from .checks import reject, settle_number, warn, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
 from .problems import Problem
@@ -237,6 +238,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     noise_norm : radius of the ball, a number or one for each row.
     """
     problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)
+    check_magnitude("y", problem.y)
     x = floating("x", x, dimensions=(1, 2))
     rows = x[None, :] if x.ndim == 1 else x
     n = problem.operator.shape[1]
@@ -247,5 +249,5 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     data = DataProjection(problem, data_set)
     before = data.space.unfinished
     moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
-    data.space.warn_if_unfinished(before)
+    warn([data.space.words_on_unfinished(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

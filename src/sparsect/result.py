@@ -24,9 +24,12 @@ class Result:
     x : (batch, n), at most ``sparsity`` nonzeros in each row
     support : (batch, n), true where x is not zero
     residual_norm : (batch,), ||Phi x - y||
-    gap : (batch,), distance between the two points the solver last compared; each solver says which
-    converged : (batch,), whether the gap closed: gap <= tol * ||x at the start||. Nothing would change any more then;
-        how well x fits is for ``residual_norm`` to say
+    gap : (batch,), a distance that vanishes where a solution is found: between the two points the solver last compared,
+        or ||Phi x - y||; each solver says which
+    converged : (batch,), whether the row came to rest: its gap closed, gap <= tol * scale, the scale being the norm of
+        the solver's starting point (of y where the gap is a residual), or the solver settled and further steps would
+        change nothing. False where a limit of iterations or seconds ended it, where it ran away, and where the
+        iteration broke down. How well x fits is for ``residual_norm`` to say
     n_iter : (batch,), steps each row took; on a GPU, where rows are looked at now and then, it may be a few too many
     stable : (batch,), whether the support of the solver's sparse point stayed the same in the last hundredth of those
         steps, one at least; None from solvers that do not look
@@ -96,10 +99,9 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     """A :class:`Result` that :meth:`Result.save` wrote, as NumPy arrays."""
     arrays = files.read_npz(path)
     history = {name.partition("/")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("history/")}
-    names = {field.name for field in dataclasses.fields(Result)} - {"history"}
-    if missing := names - set(arrays) - {"stable"}:
+    if missing := set(KINDS) - set(arrays) - {"stable"}:
         raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(missing))} missing")
-    found = {name: arrays[name] for name in names & set(arrays)}
+    found = {name: arrays[name] for name in KINDS if name in arrays}
     if problem := _first_problem(found, history):
         raise InputError(f"{path}: damaged ({problem})")
     plain: dict[str, Any] = {name: value.item() if value.ndim == 0 else value for name, value in found.items()}

@@ -12,7 +12,6 @@ known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +32,6 @@ from .arrays import (
     squared_norm,
     to_numpy,
 )
-from .checks import ConvergenceWarning
 from .kernels.sparse_rows import sparse_product
 
 
@@ -49,16 +47,11 @@ class RowSpace(ABC):
         """Relative accuracy of a solve in the precision of ``like``."""
         return 100 * epsilon(like)
 
-    def warn_if_unfinished(self, before: int = 0) -> None:
-        """One warning, with a count, if solves since ``before`` stopped above their tolerance."""
+    def words_on_unfinished(self, before: int = 0) -> str | None:
+        """What to warn of if solves since ``before`` of them stopped above their tolerance."""
         count = self.unfinished - before
-        if count:
-            warnings.warn(
-                f"{count} conjugate-gradient solves stopped above their tolerance; scale Phi, relax the projection "
-                "(Relaxed), or give frame_bound if Phi is a tight frame",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        advice = "scale Phi, relax the projection (Relaxed), or give frame_bound if Phi is a tight frame"
+        return f"{count} conjugate-gradient solves stopped above their tolerance: {advice}" if count else None
 
     @abstractmethod
     def image(self, x: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +17,7 @@ from .algorithm import Need, Solver, kept_where_done
 from .arrays import (
     LARGE,
     Array,
+    check_magnitude,
     from_numpy,
     is_complex,
     is_numpy,
@@ -29,9 +29,10 @@ from .arrays import (
     to_numpy,
 )
 from .checkpoint import Checkpoint
-from .checks import ConvergenceWarning, InputError, real_number, reject, whole_number
+from .checks import InputError, real_number, reject, warn, whole_number
 from .devices import too_many_rows, wait_for
-from .problems import Problem
+from .diagnosis import poor_fits, ran_away
+from .problems import Problem, Units
 from .result import Result
 from .trace import Clock, Measure, Trace
 
@@ -52,6 +53,7 @@ class Answers:
     rows: np.ndarray[Any, Any]
     x: Array
     gap: Array
+    converged: np.ndarray[Any, Any]
     n_iter: np.ndarray[Any, Any]
     stable: np.ndarray[Any, Any]
     lost: np.ndarray[Any, Any]
@@ -93,22 +95,31 @@ class Snapshot:
     @property
     def gap(self) -> Array:
         """(batch,), see :class:`Result`."""
-        return self._progress.joined([part.gap for part in self._progress.done], self._progress.state.gap)
+        gap = self._progress.joined([part.gap for part in self._progress.done], self._progress.state.gap)
+        unit = self._run.units.y if getattr(self._run.solver, "gap_is_residual", False) else self._run.units.x
+        return gap if unit is None else gap * unit
 
     @property
     def converged(self) -> Array:
         """(batch,), see :class:`Result`; a NumPy array."""
-        return to_numpy(self.gap) <= self._run.goal
+        running = self._run.at_rest(self._progress.rows, self._progress.state)
+        return self._progress.joined([part.converged for part in self._progress.done], running)
 
     @cached_property
-    def x(self) -> Array:
-        """(batch, n), the solver's estimate for every row."""
+    def _estimate(self) -> Array:
+        """The solver's estimate for every row, in the units of the run."""
         finished = [part.x for part in self._progress.done]
         if self._progress.rows.size:
             running = self._run.estimate(self._progress.problem, self._progress.state)
         else:
             running = finished[0][:0, ...]
         return self._progress.joined(finished, running)
+
+    @cached_property
+    def x(self) -> Array:
+        """(batch, n), the solver's estimate for every row."""
+        unit = self._run.units.x
+        return self._estimate if unit is None else self._estimate * unit[:, None]
 
     @property
     def support(self) -> Array:
@@ -118,8 +129,9 @@ class Snapshot:
     @property
     def residual_norm(self) -> Array:
         """(batch,), ||Phi x - y||."""
-        problem = self._run.problem
-        return norm(problem.operator.forward(self.x) - problem.y)
+        problem, unit = self._run.scaled, self._run.units.y
+        left = norm(problem.operator.forward(self._estimate) - problem.y)
+        return left if unit is None else left * unit
 
     @property
     def n_iter(self) -> Array:
@@ -137,27 +149,35 @@ class Snapshot:
 
 
 class Run:
-    """One problem on its way through one solver."""
+    """One problem on its way through one solver.
+
+    What the solver sees is ``scaled``, the problem with Phi and y brought to scale; ``units`` lead back.
+    """
 
     def __init__(self, problem: Problem, solver: Any, tol: float, refit: bool) -> None:
         _check_needs(problem, solver)
         if getattr(solver, "compiled", False) and is_numpy(namespace(problem.y)):
             _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
         self.problem, self.solver, self.refit = problem, solver, refit
+        if getattr(solver, "scale_free", False):
+            self.scaled, self.units = problem.to_scale()
+        else:
+            check_magnitude("y", problem.y)
+            self.scaled, self.units = problem, Units(None, None)
         self.clock = Clock()
         self.setup_seconds = 0.0
         with self._clocked():
-            state = solver.init(problem)
+            state = solver.init(self.scaled)
             scale = to_numpy(state.scale)
             # A row that starts out of range can neither converge nor be told from one that runs away.
             self.goal = np.where(np.isfinite(scale), tol * scale, -1.0)
             self.limit = RUNAWAY * scale
-        self.progress = Progress(0, np.arange(problem.batch), problem, state, ())
+        self.progress = Progress(0, np.arange(problem.batch), self.scaled, state, ())
 
     @contextlib.contextmanager
     def _clocked(self) -> Iterator[None]:
         """Count the time of the block: as set-up what is spent on Phi alone, as iterating the rest."""
-        before = self.problem.operator.factor_seconds
+        before = self.scaled.operator.factor_seconds
         # Rows that overflow are caught by their gap, so NumPy need not say it too.
         with (
             self.clock.running(),
@@ -165,7 +185,7 @@ class Run:
             too_many_rows(),
         ):
             yield
-        spent = self.problem.operator.factor_seconds - before
+        spent = self.scaled.operator.factor_seconds - before
         self.setup_seconds += spent
         self.clock.seconds -= spent
 
@@ -194,10 +214,20 @@ class Run:
             gap = to_numpy(state.gap)
             lost = ~(gap <= limit)
             done = lost | (gap <= goal)
-            if state.settled is not None:
-                done |= to_numpy(state.settled)
+            for ended in (state.settled, state.failed):
+                if ended is not None:
+                    done |= to_numpy(ended)
             leaving = lost.any() or (done.any() and not last)
             self.progress = self._without(after, done, lost, before) if leaving else after
+
+    def at_rest(self, rows: np.ndarray[Any, Any], state: Any) -> np.ndarray[Any, Any]:
+        """Whether each of the rows that ``state`` is of has converged: its gap is closed, or it has settled."""
+        converged: np.ndarray[Any, Any] = to_numpy(state.gap) <= self.goal[rows]
+        if state.settled is not None:
+            converged |= to_numpy(state.settled)
+        if state.failed is not None:
+            converged &= ~to_numpy(state.failed)
+        return converged
 
     def _steps(self, problem: Problem, state: Any, count: int, goal: np.ndarray[Any, Any]) -> Any:
         """``count`` steps of a solver that does not leap, one on a CPU.
@@ -228,7 +258,8 @@ class Run:
         state = progress.state.take(rows)
         x = self.estimate(progress.problem.take(rows), state)
         n_iter, stable = _steps_taken(state, progress.iteration), _stable(state, progress.iteration)
-        return Answers(progress.rows[rows], x, state.gap, n_iter, stable, np.full(rows.size, lost))
+        converged = self.at_rest(progress.rows[rows], state) & (not lost)
+        return Answers(progress.rows[rows], x, state.gap, converged, n_iter, stable, np.full(rows.size, lost))
 
     def restore(self, iteration: int, rows: Any, state: Any, done: list[dict[str, Any]]) -> None:
         """Stand where a checkpoint left off."""
@@ -236,10 +267,10 @@ class Run:
         finished = tuple(
             Answers(**part | {name: from_numpy(part[name], like) for name in ("x", "gap")}) for part in done
         )
-        self.progress = Progress(iteration, rows, self.problem.take(rows), state, finished)
+        self.progress = Progress(iteration, rows, self.scaled.take(rows), state, finished)
 
     def result(self, history: dict[str, np.ndarray[Any, Any]]) -> Result:
-        """The outcome as the user sees it; the time of the final estimate counts, that of measuring it does not."""
+        """The outcome with a batch axis; the time of the final estimate counts, that of measuring it does not."""
         end = Snapshot(self)
         with self._clocked():
             x = wait_for(end.x)
@@ -254,7 +285,7 @@ class Run:
             "n_iter": from_numpy(end.n_iter, end.x),
             "stable": None if end.stable is None else from_numpy(end.stable, end.x),
         }
-        result = Result(
+        return Result(
             **fields,
             setup_seconds=self.setup_seconds,
             seconds=self.clock.seconds,
@@ -262,7 +293,6 @@ class Run:
             method=repr(self.solver),
             sparsity=self.problem.sparsity,
         )
-        return result.first() if self.problem.single else result
 
 
 def solve(
@@ -278,8 +308,13 @@ def solve(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     refit: bool = False,
+    check_fit: bool = True,
 ) -> Result:
-    """Run ``solver`` on ``problem``; the parameters are those of :func:`sparsect.recover`."""
+    """Run ``solver`` on ``problem``; the parameters are those of :func:`sparsect.recover`.
+
+    ``check_fit=False`` leaves out the warning about answers that do not explain the data, for callers that ask for the
+    best approximation with few nonzeros, whatever it may be.
+    """
     if isinstance(solver, type) or not hasattr(solver, "estimate"):
         raise reject("method", repr(solver), "a configured solver such as DifferenceMap(beta=0.5)")
     if callback is not None and not callable(callback):
@@ -293,7 +328,7 @@ def solve(
     trace = Trace(record, record_at)
     run = Run(problem, solver, tol, refit)
     saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
-    unfinished = _unfinished(problem)
+    unfinished = _unfinished(run.scaled)
 
     def ahead() -> list[float]:
         """What fraction of the run will be over before each of the steps up to the next moment somebody looks."""
@@ -333,27 +368,17 @@ def solve(
     if saved is not None:
         saved.write()
     result = run.result(trace.history())
-    _warn(run, unfinished)
-    return result
+    lost = sum(int(np.count_nonzero(part.lost)) for part in run.progress.done)
+    remarks = [ran_away(lost, problem.batch)]
+    if "row_space" in vars(run.scaled.operator):
+        remarks.append(run.scaled.operator.row_space.words_on_unfinished(unfinished))
+    warn(remarks, poor_fits(problem, solver, result) if check_fit else ())
+    return result.first() if problem.single else result
 
 
 def _unfinished(problem: Problem) -> int:
     """Inner solves that have stopped above their tolerance so far, if Phi needs any."""
     return problem.operator.row_space.unfinished if "row_space" in vars(problem.operator) else 0
-
-
-def _warn(run: Run, unfinished: int) -> None:
-    """At most one warning of each kind for a whole call, with a count."""
-    lost = sum(int(np.count_nonzero(part.lost)) for part in run.progress.done)
-    if lost:
-        warnings.warn(
-            f"{lost} of {run.problem.batch} rows ran away and keep the answer they had before; settings nearer to the "
-            "defaults or a wider dtype avoid that",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    if "row_space" in vars(run.problem.operator):
-        run.problem.operator.row_space.warn_if_unfinished(unfinished)
 
 
 def _steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:

@@ -216,7 +216,7 @@ def _error(method: str, values: Values, training: Problems, max_iter: int) -> fl
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             try:
-                x = solve(problem, solver, max_iter=max_iter, record=()).x
+                x = solve(problem, solver, max_iter=max_iter, record=(), check_fit=False).x
             except ConvergenceWarning:
                 return float("inf")
         known = problem.x is not None

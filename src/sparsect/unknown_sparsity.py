@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import epsilon, namespace, norm, take_rows, to_numpy
-from .checks import reject
+from .arrays import epsilon, namespace, row_norms, take_rows, to_numpy
+from .checks import reject, warn
+from .diagnosis import poor_fits
 from .operators import Operator
 from .problems import Problem
 from .result import Result
@@ -38,7 +39,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     start = min(n, max(1, round(START * m)))
     if noise_norm is None:
         problem = Problem(operator, y, start)
-        if solver.goal != "recovery" or not isinstance(problem.operator.row_space, Orthonormal):
+        if solver.goal != "recovery" or not isinstance(problem.operator.to_scale.row_space, Orthonormal):
             what = (
                 "for an approximation" if solver.goal != "recovery" else "with a Phi whose singular values are unknown"
             )
@@ -55,8 +56,10 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     parts, budget = [], options.pop("max_seconds", None)
     for s, rows in _groups(np.arange(problem.batch), chosen):
         share = None if budget is None else budget * rows.size / problem.batch
-        parts.append((rows, solve(problem.take(rows, int(s)), solver, max_seconds=share, **options)))
+        part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
+        parts.append((rows, part))
     whole = _whole(parts, clock.seconds)
+    warn((), poor_fits(problem, solver, whole))
     return whole.first() if problem.single else whole
 
 
@@ -67,7 +70,7 @@ def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
     """
     batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
     # Without noise, a fit is as near to y as rounding lets it be.
-    rounding = ROUNDING * epsilon(problem.y) * to_numpy(norm(problem.y))
+    rounding = ROUNDING * epsilon(problem.y) * row_norms(problem.y)
     low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
     growing = np.ones(batch, dtype=bool)
     while (trying := np.flatnonzero(growing | (high - low > 1))).size:
@@ -88,7 +91,9 @@ def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
 
 def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[Any, Any]:
     """||Phi x - y|| of the best fit with s nonzeros, for each of the rows."""
-    result = solve(problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=())
+    result = solve(
+        problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=(), check_fit=False
+    )
     return to_numpy(result.residual_norm)
 
 

@@ -94,7 +94,8 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, cod
 def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
     xp = namespace(signals)
     with summing(signals):
-        result = solve(Problem(operator, signals, sparsity), coder, max_iter=code_iter, tol=0.0, record=())
+        problem = Problem(operator, signals, sparsity)
+        result = solve(problem, coder, max_iter=code_iter, tol=0.0, record=(), check_fit=False)
         codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
         codes_signals = xp.astype(result.x.T @ signals, xp.float64)
     # Rounding must not give atoms a mean that the signals do not have.

@@ -182,7 +182,9 @@ def reconstruct(
             signals = patches - mean
             problem = Problem(dictionary.operator, signals, sparsity)
             limit = None if seconds_per_patch is None else seconds_per_patch * block.size
-            result = solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit)
+            result = solve(
+                problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit, check_fit=False
+            )
             fits = dictionary.operator.forward(result.x)
             grid.add(total, fits + mean, block)
             error += _squares(fits - signals)

@@ -159,7 +159,7 @@ class _Smoother:
             patches = self.grid.patches(plane, block)
             mean = patches.mean(axis=1, keepdims=True)
             problem = Problem(operator, from_numpy(patches - mean, like), self._sparsity, radius)
-            result = solve(problem, self._solver, max_iter=self._max_iter, record=())
+            result = solve(problem, self._solver, max_iter=self._max_iter, record=(), check_fit=False)
             self.grid.add(total, to_numpy(operator.forward(result.x)) + mean, block)
             self.grid.add(cover, np.ones_like(patches), block)
             seen(block.size)

@@ -14,7 +14,10 @@ from ..projections import keep_largest
 
 @dataclass(frozen=True, kw_only=True)
 class HardThresholdingState(State):
-    """The last two iterates, both in A, with their residuals y - Phi x (which accelerated steps combine)."""
+    """The last two iterates, both in A, with their residuals y - Phi x (which accelerated steps combine).
+
+    All are in double precision whatever the dtype of the data.
+    """
 
     x: Array
     residual: Array
@@ -29,6 +32,10 @@ class NormalizedHardThresholding:
     mu is the best step for the current support; where the support would change, mu is reduced until
     mu <= 0.99 ||d||^2 / ||Phi d||^2, d the change of x, so the cost ||y - Phi x|| never rises. The *gap* is that cost.
 
+    Which of two nearly equal entries is kept decides where the iteration goes from there, and products are rounded
+    differently by each kind of CPU and number of threads. It is therefore computed in double precision whatever the
+    dtype of the data: ties within rounding are then as rare as they can be.
+
     References
     ----------
     T. Blumensath and M. Davies, "Normalized iterative hard thresholding: guaranteed stability and performance", 2010.
@@ -36,18 +43,21 @@ class NormalizedHardThresholding:
 
     name: ClassVar[str] = "niht"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    scale_free: ClassVar[bool] = True
+    gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> HardThresholdingState:
         """Start from x = 0."""
-        y = problem.y
-        x = namespace(y).zeros_like(problem.operator.adjoint(y))
+        wide, size = problem.in_double(), norm(problem.y)
+        x = namespace(wide.y).zeros_like(wide.operator.adjoint(wide.y))
         return HardThresholdingState(
-            x=x, residual=y, previous=x, previous_residual=y, gap=norm(y), scale=norm(y), settled=norm(y) == 0
+            x=x, residual=wide.y, previous=x, previous_residual=wide.y, gap=size, scale=size, settled=size == 0
         )
 
     def step(self, problem: Problem, state: HardThresholdingState) -> HardThresholdingState:
         """One gradient step, thresholded; then, in a subclass, whatever improves on it."""
-        x, residual = self._improve(problem, state, *_descend(problem, state))
+        wide = problem.in_double()
+        x, residual = self._improve(wide, state, *_descend(wide, state))
         change = norm(x - state.x)
         return dataclasses.replace(
             state,
@@ -55,7 +65,7 @@ class NormalizedHardThresholding:
             residual=residual,
             previous=state.x,
             previous_residual=state.residual,
-            gap=norm(residual),
+            gap=namespace(x).astype(norm(residual), state.gap.dtype),
             settled=change <= epsilon(x) ** 0.7 * norm(x),
         )
 
@@ -66,7 +76,7 @@ class NormalizedHardThresholding:
 
     def estimate(self, problem: Problem, state: HardThresholdingState) -> Array:
         """x itself."""
-        return state.x
+        return namespace(state.x).astype(state.x, problem.y.dtype)
 
 
 @dataclass(frozen=True)

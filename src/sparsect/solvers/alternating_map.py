@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..algorithm import Need, State
 from ..arrays import Array, epsilon, namespace, norm
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, keep_largest
+from ..projections import DataProjection, DataSet, Relaxed, keep_largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,11 @@ class AlternatingMap:
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether B takes no number in the units of the data."""
+        return not isinstance(self.data_set, Relaxed)
 
     def init(self, problem: Problem) -> AlternatingMapState:
         """Start from P_A(P_B(0))."""

@@ -110,6 +110,7 @@ class AnnealedDifferenceMap:
 
     name: ClassVar[str] = "annealed-difference-map"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    scale_free: ClassVar[bool] = True
     scheduled: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
     uses_noise_norm: ClassVar[bool] = True
@@ -125,6 +126,11 @@ class AnnealedDifferenceMap:
     @property
     def fitted(self) -> bool:
         """Whether the estimate is a least-squares fit already."""
+        return self.goal == "approximation"
+
+    @property
+    def approximates(self) -> bool:
+        """Whether the best fit with s nonzeros is asked for, not the x behind the data."""
         return self.goal == "approximation"
 
     def init(self, problem: Problem) -> AnnealedState:
@@ -150,6 +156,7 @@ class AnnealedDifferenceMap:
             taken=steps,
             unchanged=steps,
             settled=steps > 0,
+            failed=steps > 0,
             **averages,
             **messages,
         )
@@ -186,19 +193,20 @@ class AnnealedDifferenceMap:
         Rows that have found a point of both sets keep it, and so do those where messages run away what they had.
         """
         xp, before = namespace(state.x), state
-        over = (state.gamma == 0) & self._closed(state)
+        found = (state.gamma == 0) & self._closed(state)
         if not begun:
             mean = self._mean(state)
             spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
             state = MESSAGES.start_from(problem, state, mean, spread)
         after = MESSAGES.exchange(problem, state)
         after = dataclasses.replace(after, sparse=self._nonzeros(problem, after))
-        over = over | exploded(state, after) | ~(after.gap <= AWAY * state.scale)
+        failed = ~found & (exploded(state, after) | ~(after.gap <= AWAY * state.scale))
+        over = found | failed
         if not on_host(over) or bool(xp.any(over)):
             after = chosen(over, before, after)
-        settled = over | (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale)
+        settled = found | (~failed & (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale))
         changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
-        return dataclasses.replace(after, settled=settled), changed
+        return dataclasses.replace(after, settled=settled, failed=failed), changed
 
     def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
         """The posterior mean with its s largest entries, or with as many as are expected to be nonzero."""

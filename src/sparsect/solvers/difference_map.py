@@ -11,7 +11,7 @@ from ..arrays import Array, has_fused_steps, namespace, norm
 from ..checks import settle_number
 from ..devices import product_precision
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, advance, keep_largest
+from ..projections import DataProjection, DataSet, Relaxed, advance, keep_largest
 from ..row_space import SingularVectors
 
 
@@ -72,6 +72,11 @@ class DifferenceMap:
 
     def __post_init__(self) -> None:
         settle_number(self, "beta", "any number but 0", nonzero=True)
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether B takes no number in the units of the data."""
+        return not isinstance(self.data_set, Relaxed)
 
     def init(self, problem: Problem) -> DifferenceMapState:
         """Start from P_B(0), the smallest x that agrees with the data."""

@@ -50,6 +50,7 @@ class IRLS:
 
     name: ClassVar[str] = "irls"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
+    scale_free: ClassVar[bool] = True
 
     alpha: float = 0.01585
     beta: float = 0.001

@@ -68,6 +68,8 @@ class LeastAngleRegression:
 
     name: ClassVar[str] = "lars"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.REAL, Need.HOST})
+    scale_free: ClassVar[bool] = True
+    gap_is_residual: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> LeastAngleState:

@@ -49,6 +49,8 @@ class OrthogonalMatchingPursuit:
 
     name: ClassVar[str] = "omp"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
+    scale_free: ClassVar[bool] = True
+    gap_is_residual: ClassVar[bool] = True
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
     fitted: ClassVar[bool] = True

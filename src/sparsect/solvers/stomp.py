@@ -99,6 +99,8 @@ class StagewiseOMP:
 
     name: ClassVar[str] = "stomp"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    scale_free: ClassVar[bool] = True
+    gap_is_residual: ClassVar[bool] = True
 
     threshold: ThresholdRule = FalseDiscovery()
     stages: int = 10

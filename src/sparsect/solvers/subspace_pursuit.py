@@ -38,6 +38,8 @@ class SubspacePursuit:
 
     name: ClassVar[str] = "subspace-pursuit"
     needs: ClassVar[frozenset[Need]] = frozenset()
+    scale_free: ClassVar[bool] = True
+    gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> SubspacePursuitState:
         """The fit on the s columns best correlated with y."""

@@ -77,6 +77,11 @@ class VectorAMP:
                 settle_number(self, name, "a positive number, or None to learn it", low=1e-300, high=high)
         settle_number(self, "damping", "a number above 0, up to 1", low=1e-300, high=1.0)
 
+    @property
+    def scale_free(self) -> bool:
+        """Whether all that has units is learned from the data."""
+        return self.variance is None and self.noise_variance is None
+
     def init(self, problem: Problem) -> MessageState:
         """The linear estimate under the prior's second moment."""
         space = _space(problem)
@@ -100,7 +105,7 @@ class VectorAMP:
         state = MessageState(
             x=zero, r=zero, gamma=one, density=density, variance=variance, noise_variance=noise, target=target,
             defect=space.defect(problem.y, target), gap=xp.full_like(one, float("inf")),
-            scale=norm(zero) + xp.sqrt(n * density * variance), settled=one < 0,
+            scale=norm(zero) + xp.sqrt(n * density * variance), failed=one < 0,
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
         return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
@@ -129,7 +134,7 @@ class VectorAMP:
         over = exploded(state, after)
         if not on_host(over) or bool(namespace(over).any(over)):
             after = chosen(over, state, after)
-        return dataclasses.replace(after, settled=over)
+        return dataclasses.replace(after, failed=over)
 
     def exchange(self, problem: Problem, state: Any) -> Any:
         """Both messages, and a step of expectation maximisation."""
