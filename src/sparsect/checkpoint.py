@@ -81,15 +81,15 @@ class Checkpoint:
 
     def _go_on(self, arrays: Arrays) -> None:
         run = self.run
-        seconds = expect(arrays, "seconds", (2,), np.float64)
+        seconds = _expect(arrays, "seconds", (2,), np.float64)
         within("seconds", seconds, 0, np.finfo(np.float64).max)
-        iteration = int(expect(arrays, "iteration", (), np.int64))
+        iteration = int(_expect(arrays, "iteration", (), np.int64))
         within("iteration", np.array(iteration), 0, np.iinfo(np.int64).max)
         history = self._history(arrays, iteration)
         done: list[dict[str, Any]] = []
         while f"done/{len(done)}/rows" in arrays:
             done.append(self._answers(arrays, f"done/{len(done)}/", iteration))
-        rows = expect(arrays, "rows", (-1,), np.int64)
+        rows = _expect(arrays, "rows", (-1,), np.int64)
         everything = np.concatenate([*(part["rows"] for part in done), rows])
         if not np.array_equal(np.sort(everything), np.arange(run.problem.batch)):
             raise ValueError("rows that are done and rows that are not do not make up the batch")
@@ -105,7 +105,7 @@ class Checkpoint:
         for name, value in fresh.arrays().items():
             before, grows = to_numpy(value), name in fresh.growing
             shape = (rows.size, *((-1,) * (before.ndim - 1) if grows else before.shape[1:]))
-            array = expect(arrays, f"state/{name}", shape, before.dtype)
+            array = _expect(arrays, f"state/{name}", shape, before.dtype)
             if not grows and not (np.isfinite(array) | ~np.isfinite(before[rows])).all():
                 raise ValueError(f"state/{name} has entries that are NaN or infinite")
             found[name] = array
@@ -125,19 +125,18 @@ class Checkpoint:
     def _answers(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
         """What is known of rows that are done."""
         problem, n = self.run.problem, self.run.problem.operator.shape[1]
-        rows = expect(arrays, f"{prefix}rows", (-1,), np.int64)
-        x = expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
-        gap = expect(arrays, f"{prefix}gap", rows.shape, to_numpy(self.run.progress.state.gap).dtype)
-        n_iter = expect(arrays, f"{prefix}n_iter", rows.shape, np.int64)
+        rows = _expect(arrays, f"{prefix}rows", (-1,), np.int64)
+        x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
+        gap = _expect(arrays, f"{prefix}gap", rows.shape, to_numpy(self.run.progress.state.gap).dtype)
+        n_iter = _expect(arrays, f"{prefix}n_iter", rows.shape, np.int64)
         if not np.isfinite(x).all():
             raise ValueError(f"{prefix}x has entries that are NaN or infinite")
         most = n if getattr(self.run.solver, "learn_sparsity", False) else problem.sparsity
         within(f"nonzeros of {prefix}x", np.count_nonzero(x, axis=1), 0, most)
         within(f"{prefix}gap", gap, 0, np.inf)
         within(f"{prefix}n_iter", n_iter, 0, iteration)
-        flags = {
-            name: expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in ("converged", "stable", "lost")
-        }
+        truths = ("converged", "stable", "lost")
+        flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in truths}
         return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
 
     def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -155,7 +154,7 @@ class Checkpoint:
         raise InputError(f"{self.path}: a checkpoint of another run ({what}); give another file, or remove this one")
 
 
-def expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """The array of that name, if it has the dtype and the shape, -1 standing for any length."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(

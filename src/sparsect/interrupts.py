@@ -32,7 +32,8 @@ def _leave_while_loading() -> None:
     An exception would have to pass through other packages that are being imported, not all of which let it through.
     """
     called_as_module = ("-m", "sparsect") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
-    called_as_script = os.path.splitext(os.path.basename(sys.argv[0]))[0] == "sparsect"
+    script = "".join(sys.argv[:1])  # none where Python is embedded in another program
+    called_as_script = os.path.splitext(os.path.basename(script))[0] == "sparsect"
     if called_as_module or called_as_script:
         _replace(signal.default_int_handler, _leave)
 
