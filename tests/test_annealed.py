@@ -299,7 +299,7 @@ class TestWhatWentWrongOnce:
     def test_automatic_sparsity_needs_singular_values(self):
         problem = sparsect.random_problem(30, 60, 4, snr_db=20, rng=0)
         with pytest.raises(InputError, match="singular values"):
-            sparsect.recover(scipy.sparse.csr_array(problem.Phi), problem.y, "auto")
+            sparsect.recover(scipy.sparse.linalg.aslinearoperator(problem.Phi), problem.y, "auto")
 
     @pytest.mark.parametrize("m", [4, 5])
     def test_few_measurements(self, m):

@@ -180,6 +180,7 @@ CRAFTED = {
     "steps of the path": ("lars", put("state/taken", 2**62), "state/taken: got an entry out of range"),
     "not a number": ("difference-map", put("state/x", np.nan, 0, 0), "state/x has entries that are NaN"),
     "a gap that is not a number": ("difference-map", put("state/gap", np.nan), "state/gap: got an entry out of range"),
+    "an answer that is not sparse": ("niht", put("state/x", 1.0), "nonzeros of the answer so far: got an entry out of"),
     "another dtype": ("difference-map", turn("state/x", np.float32), "state/x has dtype float32"),
     "words": ("difference-map", turn("state/x", lambda x: x.astype(str)), "state/x has dtype <U"),
     "fewer rows": ("difference-map", turn("state/x", lambda x: x[1:]), r"state/x has .* shape \(5, 80\)"),

@@ -86,7 +86,10 @@ class TestRowSpace:
     def test_kinds(self, rng):
         Phi = dense(rng)
         assert isinstance(sparsect.as_operator(Phi).row_space, SingularVectors)
-        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).row_space, ConjugateGradients)
+        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).row_space, SingularVectors)
+        large = scipy.sparse.eye_array(1100, 1200, format="csr")
+        assert isinstance(sparsect.as_operator(large).row_space, ConjugateGradients)
+        assert isinstance(sparsect.as_operator(aslinearoperator(Phi)).row_space, ConjugateGradients)
         assert isinstance(sparsect.SubsampledDCT(8, [1, 2]).row_space, TightFrame)
 
     def test_zero_mean_columns_have_rank_m_minus_one(self):
@@ -131,7 +134,7 @@ class TestRowSpace:
             np.testing.assert_allclose(ours, sparsect.project_data(x, rows, y, noise_norm=noise_norm), atol=1e-12)
 
     def test_conjugate_gradients_warn_when_they_stop_early(self, rng):
-        operator = sparsect.as_operator(scipy.sparse.csr_array(dense(rng)))
+        operator = sparsect.as_operator(aslinearoperator(dense(rng)))
         operator.row_space.max_iter = 2
         with pytest.warns(ConvergenceWarning, match="2 conjugate-gradient solves stopped above") as caught:
             sparsect.project_data(rng.standard_normal(20), operator, rng.standard_normal(9))
@@ -139,6 +142,20 @@ class TestRowSpace:
         with pytest.warns(ConvergenceWarning, match="conjugate-gradient solves stopped above") as caught:
             sparsect.recover(operator, rng.standard_normal(9), 3, max_iter=10)
         assert len(caught) == 1
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+    def test_the_spectrum_without_a_factorisation(self, rng, dtype):
+        """Lanczos' iteration finds the damping of a noise ball that a singular value decomposition finds."""
+        Phi = rng.standard_normal((40, 90)) * 10.0 ** rng.uniform(-1, 1, (40, 1))
+        Phi = (Phi + (1j * rng.standard_normal(Phi.shape) if dtype == np.complex128 else 0)).astype(dtype)
+        y, x = Phi @ rng.standard_normal(90).astype(dtype), rng.standard_normal((3, 90)).astype(dtype)
+        radii = np.array([0.01, 1.0, 30.0])
+        found = [
+            sparsect.project_data(x, kind(Phi), np.tile(y, (3, 1)), noise_norm=radii)
+            for kind in (np.asarray, aslinearoperator)
+        ]
+        tolerance = 2e-3 if dtype == np.float32 else 1e-7
+        np.testing.assert_allclose(found[1], found[0], atol=tolerance)
 
     def test_zero_matrix(self):
         result = sparsect.recover(np.zeros((3, 5)), np.ones(3), 2, max_iter=5)

@@ -94,6 +94,8 @@ class Checkpoint:
         if not np.array_equal(np.sort(everything), np.arange(run.problem.batch)):
             raise ValueError("rows that are done and rows that are not do not make up the batch")
         state = self._state(arrays, rows, iteration)
+        if rows.size:
+            self._check_answer("the answer so far", to_numpy(run.estimate(run.scaled.take(rows), state)))
         self.trace.restore(history)
         run.restore(iteration, rows, state, done)
         run.clock.seconds, run.setup_seconds = seconds.tolist()
@@ -129,15 +131,18 @@ class Checkpoint:
         x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
         gap = _expect(arrays, f"{prefix}gap", rows.shape, to_numpy(self.run.progress.state.gap).dtype)
         n_iter = _expect(arrays, f"{prefix}n_iter", rows.shape, np.int64)
-        if not np.isfinite(x).all():
-            raise ValueError(f"{prefix}x has entries that are NaN or infinite")
-        most = n if getattr(self.run.solver, "learn_sparsity", False) else problem.sparsity
-        within(f"nonzeros of {prefix}x", np.count_nonzero(x, axis=1), 0, most)
+        self._check_answer(f"{prefix}x", x)
         within(f"{prefix}gap", gap, 0, np.inf)
         within(f"{prefix}n_iter", n_iter, 0, iteration)
         truths = ("converged", "stable", "lost")
         flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in truths}
         return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
+
+    def _check_answer(self, name: str, x: np.ndarray[Any, Any]) -> None:
+        if not np.isfinite(x).all():
+            raise ValueError(f"{name} has entries that are NaN or infinite")
+        most = x.shape[1] if getattr(self.run.solver, "learn_sparsity", False) else self.run.problem.sparsity
+        within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
 
     def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
         """What was recorded, the same number of moments in every column."""

@@ -92,7 +92,8 @@ class Problem:
         """
         xp, like = namespace(self.y), self.y
         y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
-        x_unit = y_unit / self.operator.unit
+        with np.errstate(over="ignore", under="ignore"):
+            x_unit = y_unit / self.operator.unit
         if self.operator.unit == 1 and (y_unit == 1).all():
             return self, Units(None, None)
         limits = xp.finfo(like.dtype)

@@ -179,20 +179,34 @@ class Ball(DataSet):
         length = norm(residual)[..., None]
         # A radius of zero asks for nu = infinity; rounding level is as near as floating point comes.
         goal = xp.where(radius[..., None] > eps * length, radius[..., None] + 0 * length, eps * length)
-        outside = length > goal
-        nu = xp.zeros_like(length)
-        for _ in range(MAX_NEWTON):
-            shrunk = space.resolvent(residual, nu)
-            length = norm(shrunk)[..., None]
-            going = length > goal * (1 + 8 * eps)
-            if not bool(xp.any(going)):
-                break
-            slope = real_vecdot(shrunk, space.gram(space.resolvent(shrunk, nu)))[..., None]
-            safe = xp.where(going, length, xp.ones_like(length))
-            rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
-            nu = xp.where(going, nu + rise, nu)
-        active = outside & (nu > 0)
+        found = [xp.zeros_like(length)]
+
+        def settled(coordinates: Array, squares: Array) -> bool:
+            found.append(_secular_root(coordinates, squares, goal))
+            change = xp.abs(found[-1] - found[-2])
+            return bool(xp.all(change <= space.tolerance(residual) * found[-1]))
+
+        nu = _secular_root(*space.spectrum(residual, settled), goal)
+        active = (length > goal) & (nu > 0)
         return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
+
+
+def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
+    """nu of at least 0 at which the norm of coordinates / (1 + nu squares) has come down to ``goal``, (..., 1)."""
+    xp, eps = namespace(coordinates), epsilon(coordinates)
+    nu = xp.zeros_like(goal)
+    for _ in range(MAX_NEWTON):
+        shrunk = coordinates / (1 + nu * squares)
+        length = norm(shrunk)[..., None]
+        going = length > goal * (1 + 8 * eps)
+        if not bool(xp.any(going)):
+            break
+        slope = real_vecdot(shrunk, squares / (1 + nu * squares) * shrunk)[..., None]
+        going = going & (slope > 0)
+        safe = xp.where(going, length, xp.ones_like(length))
+        rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
+        nu = xp.where(going, nu + rise, nu)
+    return nu
 
 
 class DataProjection:

@@ -5,8 +5,7 @@ Every data projection moves x within the row space of Phi. A :class:`RowSpace` o
 known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``r`` in image coordinates,
 
     correction(r, alpha) = Phi^H (K + alpha I)^-1 r      (and its image; alpha = 0 is the pseudo-inverse)
-    resolvent(r, nu)     = (I + nu K)^-1 r
-    gram(r)              = K r
+    spectrum(r, ...)     = coordinates and eigenvalues in which K is diagonal, as far as r is concerned
 """
 
 from __future__ import annotations
@@ -29,10 +28,14 @@ from .arrays import (
     norm,
     on_host,
     real_dtype,
+    real_vecdot,
     squared_norm,
     to_numpy,
 )
 from .kernels.sparse_rows import sparse_product
+
+# Steps of Lanczos' iteration before what they say is looked at for the first time.
+FIRST_LOOK = 8
 
 
 class RowSpace(ABC):
@@ -78,12 +81,11 @@ class RowSpace(ABC):
         """Phi^H (K + alpha I)^-1 r and its image; alpha is a number or (..., 1), infinity meaning no correction."""
 
     @abstractmethod
-    def resolvent(self, r: Array, nu: Array) -> Array:
-        """(I + nu K)^-1 r with nu of shape (..., 1)."""
+    def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
+        """Coordinates c of r, (..., k), and squares q, such that ||f(K) r||^2 is the sum of |c f(q)|^2 for smooth f.
 
-    @abstractmethod
-    def gram(self, r: Array) -> Array:
-        """K r."""
+        Where that takes an approximation that is refined step by step, ``settled(c, q)`` says when it is good enough.
+        """
 
 
 class Orthonormal(RowSpace):
@@ -102,11 +104,8 @@ class Orthonormal(RowSpace):
         coordinates = r * (self.singular_values / (self.singular_values**2 + alpha))
         return self.synthesis(coordinates), coordinates
 
-    def resolvent(self, r: Array, nu: Array) -> Array:
-        return r / (1 + nu * self.singular_values**2)
-
-    def gram(self, r: Array) -> Array:
-        return self.singular_values**2 * r
+    def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
+        return r, self.singular_values**2
 
 
 class SingularVectors(Orthonormal):
@@ -195,14 +194,32 @@ class ConjugateGradients(RowSpace):
     def residual(self, image: Array, target: Array) -> Array:
         return image - target
 
-    def gram(self, r: Array) -> Array:
-        return self._forward(self._adjoint(r))
-
-    def resolvent(self, r: Array, nu: Array) -> Array:
-        xp = namespace(r)
-        moving = nu > 0
-        alpha = xp.where(moving, 1 / xp.where(moving, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
-        return r - self.correction(r, alpha)[1]
+    def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
+        """Gauss quadrature by Lanczos' iteration: eigenvalues of its tridiagonal matrix, weights of their vectors."""
+        xp, size = namespace(r), norm(r)[..., None]
+        before, vector = xp.zeros_like(r), r / xp.where(size > 0, size, xp.ones_like(size))
+        diagonal: list[Array] = []
+        beside: list[Array] = []
+        coordinates, squares, due = size, xp.zeros_like(size), FIRST_LOOK
+        while len(diagonal) < self.max_iter:
+            image = self._forward(self._adjoint(vector)) - (beside[-1] * before if beside else 0)
+            diagonal.append(real_vecdot(vector, image)[..., None])
+            image = image - diagonal[-1] * vector
+            length = norm(image)[..., None]
+            # Where nothing is left, all that r can reach has been seen.
+            left = length > 10 * epsilon(r) * diagonal[0]
+            beside.append(xp.where(left, length, xp.zeros_like(length)))
+            before, vector = vector, xp.where(left, image / xp.where(left, length, xp.ones_like(length)), 0 * image)
+            ended = not bool(xp.any(left))
+            if len(diagonal) >= due or ended:
+                squares, weights = _tridiagonal_spectrum(diagonal, beside[:-1])
+                coordinates = size * weights
+                if settled(coordinates, squares) or ended:
+                    break
+                due = round(1.5 * due)
+        else:
+            self.unfinished += 1
+        return coordinates, squares
 
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
         xp = namespace(r)
@@ -245,6 +262,20 @@ def _decomposed(matrix: Array) -> tuple[Array, Array, Array]:
         return tuple(namespace(matrix).linalg.svd(matrix, full_matrices=False))
     U, s, Vh = (from_numpy(part, matrix) for part in np.linalg.svd(to_numpy(matrix), full_matrices=False))
     return U, s, Vh
+
+
+def _tridiagonal_spectrum(diagonal: list[Array], beside: list[Array]) -> tuple[Array, Array]:
+    """Eigenvalues of tridiagonal matrices, none below zero, and the first entries of their eigenvectors."""
+    xp, count = namespace(diagonal[0]), len(diagonal)
+    steps = xp.arange(count, device=diagonal[0].device)
+    matrix = xp.concat(diagonal, axis=-1)[..., None] * xp.astype(steps[:, None] == steps, diagonal[0].dtype)
+    if beside:
+        below = xp.concat([*beside, 0 * beside[0]], axis=-1)[..., None] * xp.astype(
+            steps[:, None] + 1 == steps, diagonal[0].dtype
+        )
+        matrix = matrix + below + xp.matrix_transpose(below)
+    values, vectors = xp.linalg.eigh(matrix)
+    return xp.maximum(values, xp.zeros_like(values)), vectors[..., 0, :]
 
 
 def _flat_product(rows: Array, matrix: Array) -> Array:

@@ -156,7 +156,7 @@ class Folder(Sequence[Array]):
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{os.fspath(path)}: no such folder")
-        found = sorted(name for name in folder.rglob("*") if name.suffix.lower() in FORMATS and name.is_file())
+        found = sorted(name for name in folder.rglob("*") if name.suffix.lower() in FORMATS and not name.is_dir())
         self.paths: list[Path] = []
         self.shapes: list[tuple[int, int]] = []
         self.left_out: list[str] = []
@@ -232,6 +232,7 @@ def _opened(name: str) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            files.check_regular(name)
             with Image.open(name, formats=DECODED) as photograph:
                 yield photograph
     except InputError:
