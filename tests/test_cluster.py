@@ -60,6 +60,14 @@ def processes(*commands):
             process.stdout.close()
 
 
+def assert_same_atoms(found, expected):
+    """Atoms are equal but for the rounding of single precision, which rounds of learning magnify.
+
+    One batch more or less changes them by 1e-2.
+    """
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 def scheduler(file, port=0):
     options = ("--host", "127.0.0.1", "--port", str(port), "--scheduler-file", str(file), "--no-dashboard")
     return [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
@@ -77,8 +85,8 @@ def test_one_two_and_four_workers_give_the_dictionary_of_one_machine(photos, exp
             found = learn(
                 patches(photos), 70, rounds=ROUNDS, cluster=running, progress=lambda step, seen=steps: seen.append(step)
             )
-            np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
-            assert found.rounds[-1]["error"] == pytest.approx(expected.rounds[-1]["error"], rel=1e-6)
+            assert_same_atoms(found.Phi, expected.Phi)
+            assert found.rounds[-1]["error"] == pytest.approx(expected.rounds[-1]["error"], rel=1e-5)
             assert {step.batch for step in steps if step.round == 1} >= set(range(2, 12))
         assert cluster.dashboard.startswith("http://127.0.0.1:")
 
@@ -106,7 +114,7 @@ def test_validation_and_other_coders(photos, cluster):
         "validation": patches(photos),
     }
     here, there = learn(patches(photos), 70, **settings), learn(patches(photos), 70, **settings, cluster=cluster)
-    np.testing.assert_allclose(there.Phi, here.Phi, atol=1e-6)
+    assert_same_atoms(there.Phi, here.Phi)
     assert there.rounds[0]["validation_error"] == pytest.approx(here.rounds[0]["validation_error"])
 
 
@@ -121,7 +129,7 @@ def test_a_worker_killed_in_the_middle_of_a_round(photos, expected):
 
         found = learn(patches(photos), 70, rounds=ROUNDS, cluster=running, progress=_in_a_thread(kill))
         assert killed
-    np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
+    assert_same_atoms(found.Phi, expected.Phi)
 
 
 def _in_a_thread(function):
@@ -151,7 +159,7 @@ def test_a_scheduler_restarted_between_rounds(photos, expected, tmp_path):
     ):
         assert running.threads == 0
         found = learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint)
-    np.testing.assert_allclose(found.Phi, expected.Phi, atol=1e-6)
+    assert_same_atoms(found.Phi, expected.Phi)
 
 
 def wait_for(file):
@@ -174,7 +182,7 @@ def test_a_partition_that_cannot_be_read(photos, cluster, tmp_path):
         cluster.gather(sparsect.load_dictionary(checkpoint), source, sparsect.ADMM(), 70, 5, lambda done: None)
     (tmp_path / "coffee.png").write_bytes(before)
     resumed = learn(patches(tmp_path), 70, rounds=2, checkpoint=checkpoint, cluster=cluster)
-    np.testing.assert_allclose(resumed.Phi, learn(patches(tmp_path), 70, rounds=2).Phi, atol=1e-6)
+    assert_same_atoms(resumed.Phi, learn(patches(tmp_path), 70, rounds=2).Phi)
 
 
 def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
@@ -195,7 +203,7 @@ def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "dictionary.npz"]
     assert run(2).returncode == 0
     unbroken = learn(patches(photos), 70, rounds=2, rng=1)
-    np.testing.assert_allclose(sparsect.load_dictionary(tmp_path / "dictionary.npz").Phi, unbroken.Phi, atol=1e-6)
+    assert_same_atoms(sparsect.load_dictionary(tmp_path / "dictionary.npz").Phi, unbroken.Phi)
 
 
 def test_dask_arrays(rng):
@@ -207,10 +215,10 @@ def test_dask_arrays(rng):
         codes = learner.transform(chunked)
         assert codes.chunks == ((50,) * 12, (20,))
         ours = codes.compute()
-    np.testing.assert_allclose(learner.dictionary_.Phi, expected.Phi, atol=1e-6)
+    assert_same_atoms(learner.dictionary_.Phi, expected.Phi)
     assert ours.format == "csr"
-    np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-6)
-    np.testing.assert_allclose(learner.inverse_transform(codes).compute(), learner.inverse_transform(ours), atol=1e-6)
+    np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-5)
+    np.testing.assert_allclose(learner.inverse_transform(codes).compute(), learner.inverse_transform(ours), atol=1e-5)
     with pytest.raises(InputError, match=r"X: got shape \(600, 15\), accepted is \(n_samples, 16\)"):
         learner.transform(chunked[:, :15])
     assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(50, 8))).provenance

@@ -184,9 +184,9 @@ class Ball(DataSet):
         def settled(coordinates: Array, squares: Array) -> bool:
             found.append(_secular_root(coordinates, squares, goal))
             change = xp.abs(found[-1] - found[-2])
-            return bool(xp.all(change <= space.tolerance(residual) * found[-1]))
+            return bool(xp.all(change <= 100 * space.tolerance(residual) * found[-1]))
 
-        nu = _secular_root(*space.spectrum(residual, settled), goal)
+        nu = xp.astype(_secular_root(*space.spectrum(residual, settled), goal), length.dtype)
         active = (length > goal) & (nu > 0)
         return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
 
@@ -194,6 +194,7 @@ class Ball(DataSet):
 def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
     """nu of at least 0 at which the norm of coordinates / (1 + nu squares) has come down to ``goal``, (..., 1)."""
     xp, eps = namespace(coordinates), epsilon(coordinates)
+    goal = xp.astype(goal, real_dtype(coordinates))
     nu = xp.zeros_like(goal)
     for _ in range(MAX_NEWTON):
         shrunk = coordinates / (1 + nu * squares)

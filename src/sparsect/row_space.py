@@ -213,7 +213,7 @@ class ConjugateGradients(RowSpace):
             ended = not bool(xp.any(left))
             if len(diagonal) >= due or ended:
                 squares, weights = _tridiagonal_spectrum(diagonal, beside[:-1])
-                coordinates = size * weights
+                coordinates = xp.astype(size, weights.dtype) * weights
                 if settled(coordinates, squares) or ended:
                     break
                 due = round(1.5 * due)
@@ -266,15 +266,15 @@ def _decomposed(matrix: Array) -> tuple[Array, Array, Array]:
 
 def _tridiagonal_spectrum(diagonal: list[Array], beside: list[Array]) -> tuple[Array, Array]:
     """Eigenvalues of tridiagonal matrices, none below zero, and the first entries of their eigenvectors."""
-    xp, count = namespace(diagonal[0]), len(diagonal)
-    steps = xp.arange(count, device=diagonal[0].device)
-    matrix = xp.concat(diagonal, axis=-1)[..., None] * xp.astype(steps[:, None] == steps, diagonal[0].dtype)
-    if beside:
-        below = xp.concat([*beside, 0 * beside[0]], axis=-1)[..., None] * xp.astype(
-            steps[:, None] + 1 == steps, diagonal[0].dtype
-        )
-        matrix = matrix + below + xp.matrix_transpose(below)
-    values, vectors = xp.linalg.eigh(matrix)
+    xp, steps = namespace(diagonal[0]), np.arange(len(diagonal))
+
+    def placed(numbers: list[Array], offset: int) -> Array:
+        """A matrix with the numbers beside its diagonal, in double precision whatever theirs."""
+        places = xp.astype(from_numpy(steps[:, None] + offset == steps, numbers[0]), xp.float64)
+        return xp.astype(xp.concat(numbers, axis=-1), xp.float64)[..., None] * places
+
+    above = placed([*beside, 0 * diagonal[0]], 1)
+    values, vectors = xp.linalg.eigh(placed(diagonal, 0) + above + xp.matrix_transpose(above))
     return xp.maximum(values, xp.zeros_like(values)), vectors[..., 0, :]
 
 
