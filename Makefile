@@ -4,9 +4,9 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 GPU_PYTHON ?= python3
 
-.PHONY: help demo test test-torch test-gpu lint bench clean
+.PHONY: help demo test test-torch test-machines test-gpu lint bench clean
 help:  ## what can be made
-	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 demo: .venv/installed  ## reconstruct a sample photograph with every method: table, pictures, page
 	$(BIN)/sparsect reconstruct --out out/demo
@@ -16,6 +16,9 @@ test: .venv/installed-dev  ## run the tests on NumPy and array-api-strict
 
 test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
 	$(BIN)/pytest -q tests/test_libraries.py --library torch
+
+test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs and on one thread
+	$(BIN)/python tests/machines.py
 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
 	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py --gpu

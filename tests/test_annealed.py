@@ -19,6 +19,8 @@ from sparsect.least_squares import on_support
 from sparsect.solvers import annealed
 from sparsect.solvers.vamp import posterior
 
+pytestmark = pytest.mark.numerical
+
 GOALS = ("recovery", "approximation")
 
 

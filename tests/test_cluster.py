@@ -206,6 +206,7 @@ def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
     assert_same_atoms(sparsect.load_dictionary(tmp_path / "dictionary.npz").Phi, unbroken.Phi)
 
 
+@pytest.mark.numerical
 def test_dask_arrays(rng):
     X = rng.standard_normal((600, 16)).astype(np.float32)
     chunked = da.from_array(X, chunks=(50, 8))

@@ -13,6 +13,8 @@ from sparsect import InputError, files, images
 from sparsect.cluster import Cluster
 from sparsect.coding import Settings, code, partitions
 
+pytestmark = pytest.mark.numerical
+
 SETTINGS = Settings(sparsect.OrderRecursiveMatchingPursuit(), 5)
 
 

@@ -18,6 +18,8 @@ from sparsect.dictionary import (
 )
 from sparsect.dictionary.learning import gather, optimal_directions
 
+pytestmark = pytest.mark.numerical
+
 
 class TestSources:
     def test_patches_are_patches_of_the_images(self, rng):

@@ -12,6 +12,8 @@ import sparsect
 from sparsect import InputError
 from sparsect.dictionary import ArraySource, Dictionary, learn
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([sparsect.SparseCoder(), sparsect.DictionaryLearner(rounds=2)])

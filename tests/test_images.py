@@ -13,6 +13,8 @@ from sparsect import InputError, images
 from sparsect.dictionary import Dictionary
 from sparsect.images.patches import PatchGrid
 
+pytestmark = pytest.mark.numerical
+
 
 def smooth_image(rng, height=40, width=50):
     image = np.cumsum(np.cumsum(rng.standard_normal((height, width)), axis=0), axis=1)

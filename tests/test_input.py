@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import sparsect
 from sparsect import InputError, random_problem
 
+pytestmark = pytest.mark.numerical
+
 PHI = np.eye(3, 5)
 Y = np.ones(3)
 

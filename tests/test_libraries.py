@@ -7,6 +7,8 @@ import sparsect
 from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
 from sparsect.arrays import to_numpy
 
+pytestmark = pytest.mark.numerical
+
 SETTINGS = {
     "affine": {},
     "ball": {"noise_norm": 0.3},

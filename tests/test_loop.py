@@ -13,6 +13,8 @@ from sparsect import DifferenceMap, InputError
 from sparsect.checkpoint import checksum
 from sparsect.trace import Clock
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture
 def problem():

@@ -11,6 +11,8 @@ import sparsect
 from sparsect import ConvergenceWarning, InputError
 from sparsect.row_space import ConjugateGradients, SingularVectors, TightFrame
 
+pytestmark = pytest.mark.numerical
+
 
 def dense(rng, m=9, n=20, complex_=False):
     Phi = rng.standard_normal((m, n))

@@ -14,6 +14,8 @@ from sparsect.problems import Problem
 from sparsect.solvers.admm import shrink
 from sparsect.solvers.vamp import state_evolution
 
+pytestmark = pytest.mark.numerical
+
 
 def supports(x):
     return [set(np.flatnonzero(row)) for row in x]

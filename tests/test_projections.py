@@ -12,6 +12,8 @@ from hypothesis.extra import numpy as hnp
 import sparsect
 from sparsect import Affine, Ball, InputError, Relaxed, project_data, project_sparse
 
+pytestmark = pytest.mark.numerical
+
 # Few distinct values, so that ties are common.
 small_rows = hnp.arrays(
     np.float64, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=st.integers(-3, 3).map(float)

@@ -6,6 +6,8 @@ import pytest
 import sparsect
 from sparsect import AlternatingMap, DifferenceMap
 
+pytestmark = pytest.mark.numerical
+
 
 def mean_snr(problem, method, **options):
     result = sparsect.recover(problem.Phi, problem.y, problem.sparsity, method, **options)

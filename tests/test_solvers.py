@@ -15,6 +15,8 @@ from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
 from sparsect.algorithm import Need
 from sparsect.problems import Problem
 
+pytestmark = pytest.mark.numerical
+
 
 def small_problem(seed, m=8, n=16, s=3, batch=3, complex_=False):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,8 @@ from hypothesis.extra import numpy as arrays
 
 from sparsect.kernels.thresholding import advance, keep
 
+pytestmark = pytest.mark.numerical
+
 # Numbers that single precision holds: any at all, and some that are hard to tell apart.
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 1.0 + 2**-20, 1.0 + 2**-23, 2.0**-126, 2.0**-149, 3 * 2.0**126]
 NUMBERS = st.one_of(st.floats(-(2.0**100), 2.0**100, width=32), st.sampled_from(AWKWARD))
