@@ -5,6 +5,7 @@ import pytest
 import scipy.optimize
 import spams
 from sklearn.linear_model import Lasso, lars_path, orthogonal_mp
+from threadpoolctl import threadpool_limits
 
 import sparsect
 from sparsect import ADMM, IRLS, FalseAlarm, FalseDiscovery, StagewiseOMP, VectorAMP, random_problem
@@ -212,6 +213,14 @@ class TestHardThresholding:
         """Orthonormal Phi: the best step is 1 and finds the s largest entries of Phi^T y at once."""
         result = sparsect.recover(np.eye(4), np.array([1.0, -3.0, 2.0, 0.5]), 2, "niht", max_iter=1)
         np.testing.assert_allclose(result.x, [0, -3, 2, 0])
+
+    def test_the_support_does_not_depend_on_threads(self):
+        problem = random_problem(200, 500, 60, snr_db=20, batch=100, rng=0, dtype="float32")
+        supports = []
+        for threads in (1, 2):
+            with threadpool_limits(threads, "blas"):
+                supports.append(sparsect.recover(problem.Phi, problem.y, 60, "niht", max_iter=200).support)
+        np.testing.assert_array_equal(*supports)
 
 
 class TestStagewise:
