@@ -38,6 +38,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         rounding = (1e-2 if is_single(problem.y) else 1e-3) * size
         allowed = np.maximum(NOISE * noise, rounding)
     poor = left > allowed
+    if not poor.any():
+        return
     zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))
     poor &= ~zero
     advice = _advice(problem, solver, result)
