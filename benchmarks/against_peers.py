@@ -22,10 +22,10 @@ import spams
 from patches import signals
 
 import sparsect
-from sparsect import files
+from sparsect.backend import files
 from sparsect.images.settings import tuned_for_images
-from sparsect.kernels.sparse_rows import DENSE_FRACTION
-from sparsect.least_squares import refit
+from sparsect.kernels.sparse_product import DENSE_FRACTION
+from sparsect.operators.least_squares import refit
 from sparsect.problems import Problem
 
 HERE = Path(__file__).parent

@@ -23,8 +23,8 @@ import machine
 import numpy as np
 
 from sparsect import ADMM, images
-from sparsect.cluster import FAN, SHARES, Cluster
 from sparsect.dictionary import PatchSource, learn
+from sparsect.dictionary.cluster import FAN, SHARES, Cluster
 
 HERE = Path(__file__).parent
 ROUNDS = 3

@@ -13,9 +13,9 @@ import machine
 import numpy as np
 
 import sparsect
+from sparsect.backend.processes import processes
 from sparsect.problems import Problem
 from sparsect.tuning import tuned
-from sparsect.workers import processes
 
 HERE = Path(__file__).parent
 SEED, BATCH, TRAINING = 6_000_000, 10, 3

@@ -20,10 +20,10 @@ from patches import signals
 
 import sparsect
 from sparsect import ADMM, AnnealedDifferenceMap, DifferenceMap, gpu_options, images
-from sparsect.devices import PRECISIONS
+from sparsect.backend.devices import PRECISIONS
 from sparsect.dictionary import PatchSource, learn
-from sparsect.kernels.gpu.products import Basis
-from sparsect.least_squares import on_support
+from sparsect.kernels.gpu_products import Basis
+from sparsect.operators.least_squares import on_support
 from sparsect.problems import Problem
 
 HERE = Path(__file__).parent
@@ -73,7 +73,7 @@ def products(basis, precision, points):
     image = torch.empty(points, rank + chosen.padding, device="cuda")
     coordinates = torch.randn(points, rank + chosen.padding, device="cuda").to(chosen.coordinate)
     w = torch.empty(points, n, device="cuda", dtype=chosen.coordinate)
-    with sparsect.devices.tensor_cores(precision != "float32"):
+    with sparsect.backend.devices.tensor_cores(precision != "float32"):
         seconds = timed(lambda: chosen.image(operand, image)), timed(lambda: chosen.correct(coordinates, w))
     few = slice(0, 500)
     exact = x[few].double() @ analysis.double(), coordinates[few, :rank].double() @ synthesis.double()
@@ -113,7 +113,7 @@ def iteration_table(operator, y, speed):
                 yield f"| {precision} | {name} | **{1e9 * each:.1f}** | {floor} | {each / (work + bytes_):.2f} |"
     for name, solver in solvers.items():
         # What the array-API path does of itself, with products in TF32.
-        with sparsect.devices.tensor_cores(True):
+        with sparsect.backend.devices.tensor_cores(True):
             state = solver.step(problem, solver.init(problem))
             each = timed(lambda solver=solver, state=state: solver.step(problem, state), 5) / ROWS
         yield f"| tf32 | {name}, without kernels of its own | {1e9 * each:.1f} | | |"
@@ -245,7 +245,7 @@ def rivals_table(operator, rows):
         cpu = next(point for point in on_cpu["annealed-difference-map"][str(s)] if point[0] >= goal)
         lines.append((f"annealed map, 2 CPU cores, {cpu[2]} iterations", 1 / cpu[1], cpu[0]))
         part = many[:10_000]
-        with sparsect.devices.tensor_cores(True):
+        with sparsect.backend.devices.tensor_cores(True):
             seconds = timed(lambda s=s, part=part: batched_omp(operator, part, s), 1)
             x = batched_omp(operator, part, s)
         left = (operator.forward(x) - part).norm(dim=1)

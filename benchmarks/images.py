@@ -19,9 +19,9 @@ from skimage import restoration
 
 import sparsect
 from sparsect import images
-from sparsect.experiments.document import PAPER_DOG
 from sparsect.images.settings import tuned_for_images
-from sparsect.least_squares import refit
+from sparsect.operators.least_squares import refit
+from sparsect.paper.document import PAPER_DOG
 
 BUDGETS = (0.05, 0.1)
 SPARSITIES = (100, 200)

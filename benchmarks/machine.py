@@ -8,7 +8,7 @@ import time
 from importlib.metadata import version
 
 import sparsect
-from sparsect import files
+from sparsect.backend import files
 
 
 class Report:

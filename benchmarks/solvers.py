@@ -16,7 +16,7 @@ import numpy as np
 import spams
 
 import sparsect
-from sparsect.least_squares import on_support, refit
+from sparsect.operators.least_squares import on_support, refit
 from sparsect.tuning import tuned
 
 HERE = Path(__file__).parent

@@ -14,8 +14,10 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sparsect import Problem, files, images, load_dictionary, plots
+from sparsect import Problem, images, load_dictionary
+from sparsect.backend import files
 from sparsect.dictionary import PatchSource
+from sparsect.reporting import plots
 from sparsect.tuning import Training, tune
 
 HERE = Path(__file__).parent

@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_info
 
 import sparsect
 from sparsect import AnnealedDifferenceMap, InputError
-from sparsect.kernels.denoising import denoise
-from sparsect.kernels.fitting import fit
-from sparsect.kernels.rows import over_blocks
-from sparsect.least_squares import on_support
-from sparsect.solvers import annealed
+from sparsect.backend.parallel import over_blocks
+from sparsect.kernels.fitting.cpu import fit
+from sparsect.kernels.posterior.cpu import denoise
+from sparsect.operators.least_squares import on_support
+from sparsect.solvers.annealed import solver as annealed
 from sparsect.solvers.vamp import posterior
 
 pytestmark = pytest.mark.numerical
@@ -54,7 +54,7 @@ class TestRecovery:
         optimum = sparsect.VectorAMP(density=s / 500, variance=1.0, noise_variance=noise)
         assert quality(problem).mean() > quality(problem, optimum, max_iter=200).mean() - 0.5
 
-    @pytest.mark.filterwarnings("ignore::sparsect.checks.ConvergenceWarning")
+    @pytest.mark.filterwarnings("ignore::sparsect.ConvergenceWarning")
     def test_messages_are_not_passed_on_blindly(self, monkeypatch):
         """Neighbouring columns alike: message passing alone is lost, started from the map it is not."""
         rng = np.random.default_rng(0)

@@ -232,10 +232,10 @@ class TestInterrupts:
     @pytest.mark.parametrize(
         "module",
         [
-            "sparsect.interrupts",
+            "sparsect.backend.interrupts",
             "numpy.linalg",
             "numpy",
-            "sparsect.arrays",
+            "sparsect.backend.arrays",
             "sparsect.solvers",
             "sparsect.dictionary",
             "click",

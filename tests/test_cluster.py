@@ -15,9 +15,9 @@ from distributed import Client, LocalCluster
 
 import sparsect
 from sparsect import InputError, gpu_options, images
-from sparsect.cluster import Cluster
-from sparsect.devices import product_precision
+from sparsect.backend.devices import product_precision
 from sparsect.dictionary import ArraySource, DaskSource, PatchSource, learn
+from sparsect.dictionary.cluster import Cluster
 
 # Whoever is killed leaves sockets and tasks behind.
 pytestmark = pytest.mark.filterwarnings("ignore")

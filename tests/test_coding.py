@@ -9,9 +9,10 @@ import scipy.sparse
 import zarr
 
 import sparsect
-from sparsect import InputError, files, images
-from sparsect.cluster import Cluster
-from sparsect.coding import Settings, code, partitions
+from sparsect import InputError, images
+from sparsect.backend import files
+from sparsect.dictionary.cluster import Cluster
+from sparsect.images.coding import Settings, code, partitions
 
 pytestmark = pytest.mark.numerical
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError, devices, gpu_options
-from sparsect.arrays import compressed, compressed_on_host, has_kernels, joined_rows, on_host
+from sparsect import InputError, gpu_options
+from sparsect.backend import devices
+from sparsect.backend.arrays import compressed, compressed_on_host, has_kernels, joined_rows, on_host
 
 
 @pytest.fixture

@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError, files, plots
-from sparsect.dictionary import (
-    ArraySource,
-    Dictionary,
-    PatchSource,
-    Statistics,
-    as_dictionary,
-    learn,
-    load_dictionary,
-)
+from sparsect import InputError
+from sparsect.backend import files
+from sparsect.dictionary import ArraySource, Dictionary, PatchSource, Statistics, as_dictionary, learn, load_dictionary
 from sparsect.dictionary.learning import gather, optimal_directions
+from sparsect.reporting import plots
 
 pytestmark = pytest.mark.numerical
 

@@ -59,8 +59,8 @@ def test_readme(tmp_path, monkeypatch):
 
 def test_the_solver_in_contributing():
     (code,) = python_blocks("CONTRIBUTING.md")
-    names = {"__name__": "sparsect.solvers.hard_thresholding"}
-    exec(code.replace("from ..", "from sparsect."), names)
+    names = {"__name__": "sparsect.solvers.hard_thresholding", "__package__": "sparsect.solvers"}
+    exec(code, names)
     problem = sparsect.random_problem(100, 200, 5, batch=3, rng=0)
     result = sparsect.recover(problem.Phi, problem.y, 5, names["HardThresholding"]())
     assert result.converged.all()

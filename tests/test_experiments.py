@@ -11,15 +11,15 @@ import pytest
 
 import sparsect
 from sparsect import InputError
-from sparsect.experiments import catalogue, contenders, run
-from sparsect.experiments.claims import HOLDS, NOT, PARTLY, judge
-from sparsect.experiments.document import write
-from sparsect.experiments.machine import Work
-from sparsect.experiments.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
-from sparsect.experiments.photographs import Reconstructions, photograph
-from sparsect.experiments.rows import Rows
-from sparsect.experiments.summary import at_end, curve, time_to_reach
-from sparsect.experiments.tables import snr_table
+from sparsect.paper import catalogue, contenders, run
+from sparsect.paper.claims import HOLDS, NOT, PARTLY, judge
+from sparsect.paper.document import write
+from sparsect.paper.machine import Work
+from sparsect.paper.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
+from sparsect.paper.photographs import Reconstructions, photograph
+from sparsect.paper.rows import Rows
+from sparsect.paper.summary import at_end, curve, time_to_reach
+from sparsect.paper.tables import snr_table
 
 SMALL = Setting(30, 60, 4, 20.0)
 

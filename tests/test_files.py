@@ -11,7 +11,8 @@ import scipy.io
 import scipy.sparse
 
 import sparsect
-from sparsect import InputError, files
+from sparsect import InputError
+from sparsect.backend import files
 
 MATRIX = np.arange(6.0).reshape(2, 3)
 

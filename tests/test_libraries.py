@@ -5,7 +5,7 @@ import pytest
 
 import sparsect
 from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
-from sparsect.arrays import to_numpy
+from sparsect.backend.arrays import to_numpy
 
 pytestmark = pytest.mark.numerical
 

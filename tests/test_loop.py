@@ -10,8 +10,8 @@ import scipy.sparse
 
 import sparsect
 from sparsect import DifferenceMap, InputError
-from sparsect.checkpoint import checksum
-from sparsect.trace import Clock
+from sparsect.run.checkpoint import checksum
+from sparsect.run.trace import Clock
 
 pytestmark = pytest.mark.numerical
 
@@ -101,7 +101,7 @@ class TestHistory:
     def test_the_clock_stands_still_while_measuring(self, problem, monkeypatch):
         """A clock that only measures and callbacks move: none of it is counted."""
         now = [0.0]
-        monkeypatch.setattr("sparsect.trace.time.perf_counter", lambda: now[0])
+        monkeypatch.setattr("sparsect.run.trace.time.perf_counter", lambda: now[0])
 
         def slow(snapshot):
             now[0] += 1.0
@@ -117,7 +117,7 @@ class TestHistory:
 
     def test_the_clock_counts_only_inside(self, monkeypatch):
         now = iter([1.0, 4.0, 10.0, 10.5])
-        monkeypatch.setattr("sparsect.trace.time.perf_counter", lambda: next(now))
+        monkeypatch.setattr("sparsect.run.trace.time.perf_counter", lambda: next(now))
         clock = Clock()
         for _ in range(2):
             with clock.running():

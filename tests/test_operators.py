@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import sparsect
 from sparsect import ConvergenceWarning, InputError
-from sparsect.row_space import ConjugateGradients, SingularVectors, TightFrame
+from sparsect.operators.row_space import ConjugateGradients, SingularVectors, TightFrame
 
 pytestmark = pytest.mark.numerical
 

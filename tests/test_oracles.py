@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 import sparsect
 from sparsect import ADMM, IRLS, FalseAlarm, FalseDiscovery, StagewiseOMP, VectorAMP, random_problem
-from sparsect.algorithm import chosen
-from sparsect.least_squares import on_support
+from sparsect.operators.least_squares import on_support
 from sparsect.problems import Problem
 from sparsect.solvers.admm import shrink
+from sparsect.solvers.base import chosen
 from sparsect.solvers.vamp import state_evolution
 
 pytestmark = pytest.mark.numerical
@@ -361,7 +361,7 @@ class TestLeastSquares:
         problem = random_problem(20, 40, 6, snr_db=10, batch=7, rng=0)
         support = problem.x != 0
         whole = on_support(problem.operator, problem.y, support)
-        monkeypatch.setattr("sparsect.least_squares.GROUP_BYTES", 24 * 36 * 2)
+        monkeypatch.setattr("sparsect.operators.least_squares.GROUP_BYTES", 24 * 36 * 2)
         np.testing.assert_array_equal(on_support(problem.operator, problem.y, support), whole)
 
     def test_dependent_columns(self, rng):

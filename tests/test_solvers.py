@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sparsect
 from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
-from sparsect.algorithm import Need
 from sparsect.problems import Problem
+from sparsect.solvers.base import Need
 
 pytestmark = pytest.mark.numerical
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sparsect.kernels.thresholding import advance, keep
+from sparsect.kernels.thresholding.cpu import advance, keep
 
 pytestmark = pytest.mark.numerical
 

@@ -1,28 +1,22 @@
 """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
-from . import interrupts  # noqa: F401  first of all, for Ctrl-C while the others are loaded
+from .backend import interrupts  # noqa: F401  first of all, for Ctrl-C while the others are loaded
 
 # isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .algorithm import Need, Solver, State
-from .checks import ConvergenceWarning, InputError, PoorFitWarning
-from .devices import gpu_options
+from .backend.checks import ConvergenceWarning, InputError, PoorFitWarning
+from .backend.devices import gpu_options
 from .dictionary import Dictionary, load_dictionary
 from .metrics import mse, snr_db, support_recovery
-from .operators import (
-    DenseOperator,
-    MatrixFree,
-    Operator,
-    SparseOperator,
-    as_operator,
-)
+from .operators.base import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
+from .operators.subsampled import SubsampledDCT, SubsampledFourier
 from .problems import Problem, random_problem
-from .projections import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
 from .recover import recover
-from .result import Result, load_result
-from .solve import Snapshot, solve
+from .run.loop import Snapshot, solve
+from .run.result import Result, load_result
+from .sets.projections import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
 from .solvers import (
     ADMM,
     IRLS,
@@ -41,7 +35,7 @@ from .solvers import (
     SubspacePursuit,
     VectorAMP,
 )
-from .subsampled import SubsampledDCT, SubsampledFourier
+from .solvers.base import Need, Solver, State
 
 if TYPE_CHECKING:
     from . import images, tuning
@@ -109,7 +103,7 @@ def __getattr__(name: str) -> Any:
     if name in ("images", "tuning"):
         return import_module(f".{name}", __name__)
     if name in ("DictionaryLearner", "SparseCoder"):
-        from . import estimators
+        from .estimators import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, namespace, norm, refuse_masked
-from .checks import reject
+from .backend.arrays import Array, namespace, norm, refuse_masked
+from .backend.checks import reject
 
 
 def snr_db(truth: Any, estimate: Any) -> Array:

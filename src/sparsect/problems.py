@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
+from .backend.arrays import (
     Array,
     floating,
     from_numpy,
@@ -21,8 +21,8 @@ from .arrays import (
     to_numpy,
     units,
 )
-from .checks import real_number, reject, whole_number
-from .operators import as_operator
+from .backend.checks import real_number, reject, whole_number
+from .operators.base import as_operator
 
 
 class Problem:

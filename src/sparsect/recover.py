@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import files
-from .algorithm import Solver, check_solver
-from .checks import choice, reject
-from .devices import too_many_rows
-from .operators import as_operator
+from .backend import files
+from .backend.checks import choice, reject
+from .backend.devices import too_many_rows
+from .operators.base import as_operator
 from .problems import Problem
-from .result import Result
-from .solve import Snapshot, solve
+from .run.loop import Snapshot, solve
+from .run.result import Result
+from .run.trace import Measure
 from .solvers import METHODS
-from .trace import Measure
+from .solvers.base import Solver, check_solver
 from .unknown_sparsity import recover_unknown
 
 # The method, if none is asked for.

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import files
-from .arrays import to_numpy
-from .checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .backend import files
+from .backend.arrays import to_numpy
+from .backend.checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .backend.processes import processes
 from .metrics import mse
 from .problems import Problem, random_problem
-from .solve import solve
+from .run.loop import solve
 from .solvers import METHODS
-from .workers import processes
 
 Values = dict[str, float]
 # What tuned values ship for.

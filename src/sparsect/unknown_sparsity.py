@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import epsilon, namespace, row_norms, take_rows, to_numpy
-from .checks import reject, warn
-from .diagnosis import poor_fits
-from .operators import Operator
+from .backend.arrays import epsilon, namespace, row_norms, take_rows, to_numpy
+from .backend.checks import reject, warn
+from .operators.base import Operator
+from .operators.row_space import Orthonormal
 from .problems import Problem
-from .result import Result
-from .row_space import Orthonormal
-from .solve import solve
+from .run.diagnosis import poor_fits
+from .run.loop import solve
+from .run.result import Result
+from .run.trace import Clock
 from .solvers import AnnealedDifferenceMap
-from .trace import Clock
 
 # Nonzeros for each measurement that a search starts with; what is learned in the end hardly depends on it.
 START = 0.25

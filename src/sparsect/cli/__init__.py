@@ -7,8 +7,9 @@ import warnings
 
 import click
 
-from .. import __version__, interrupts
-from ..checks import InputError
+from .. import __version__
+from ..backend import interrupts
+from ..backend.checks import InputError
 from .coding import code
 from .experiment import experiment
 from .images import denoise, inpaint, learn, reconstruct

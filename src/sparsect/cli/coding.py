@@ -7,11 +7,11 @@ from typing import Any
 import click
 import numpy as np
 
-from ..checks import InputError, reject
-from ..coding import ROWS, Settings
-from ..coding import code as code_everything
-from ..devices import place
+from ..backend.checks import InputError, reject
+from ..backend.devices import place
 from ..dictionary import load_dictionary
+from ..images.coding import ROWS, Settings
+from ..images.coding import code as code_everything
 from ..images.settings import METHOD
 from .common import NAMES, bar_on_terminal, for_images, on_a_cluster, on_a_device
 

@@ -20,15 +20,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .. import files, plots
-from ..algorithm import Solver
-from ..checks import InputError, choice, reject
-from ..cluster import Cluster
-from ..devices import PRECISIONS, gpu_options
+from ..backend import files
+from ..backend.checks import InputError, choice, reject
+from ..backend.devices import PRECISIONS, gpu_options
+from ..dictionary.cluster import Cluster
 from ..images.settings import tuned_for_images
-from ..own_solvers import built, imported, is_own
-from ..projections import Relaxed
+from ..reporting import plots
+from ..sets.projections import Relaxed
 from ..solvers import METHODS
+from ..solvers.base import Solver
+from ..solvers.imported import built, imported, is_own
 
 # How --method is explained.
 NAMES = ", ".join(METHODS) + "; or package.module:Class, a solver of your own"

@@ -9,14 +9,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..checks import choice, reject
-from ..experiments import catalogue, contenders, run
-from ..experiments.claims import judge
-from ..experiments.document import write
-from ..experiments.machine import Work
-from ..experiments.measurements import SEED, settings_of
-from ..experiments.rows import Rows
-from ..experiments.tables import snr_table
+from ..backend.checks import choice, reject
+from ..paper import catalogue, contenders, run
+from ..paper.claims import judge
+from ..paper.document import write
+from ..paper.machine import Work
+from ..paper.measurements import SEED, settings_of
+from ..paper.rows import Rows
+from ..paper.tables import snr_table
 from ..tuning import Training
 from .common import bar_on_terminal, table_of
 

@@ -14,19 +14,21 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from .. import files, images, plots
-from ..algorithm import Solver
-from ..arrays import on_host
-from ..checks import InputError, reject
-from ..devices import batch_rows, place
+from .. import images
+from ..backend import files
+from ..backend.arrays import on_host
+from ..backend.checks import InputError, reject
+from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images.files import check_format
-from ..images.gallery import Outcome, page
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE
-from ..own_solvers import is_own
+from ..reporting import plots
+from ..reporting.gallery import Outcome, page
 from ..solvers import ADMM, METHODS
+from ..solvers.base import Solver
+from ..solvers.imported import is_own
 from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device, table_of
 
 Array = np.ndarray[Any, Any]

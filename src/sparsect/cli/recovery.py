@@ -14,17 +14,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from .. import files, plots, tuning
-from ..algorithm import device_for
-from ..arrays import on_host, to_numpy
-from ..checks import InputError, choice, reject
-from ..devices import place
+from .. import tuning
+from ..backend import files
+from ..backend.arrays import on_host, to_numpy
+from ..backend.checks import InputError, choice, reject
+from ..backend.devices import place
 from ..metrics import snr_db
 from ..problems import Problem, random_problem
 from ..recover import DEFAULT, check_noise_norm
 from ..recover import recover as sparsect_recover
-from ..result import Result
-from ..solve import Snapshot, solve
+from ..reporting import plots
+from ..run.loop import Snapshot, solve
+from ..run.result import Result
+from ..solvers.base import device_for
 from ..tuning import Training
 from .common import NAMES, bar_on_terminal, check_outputs, configured, on_a_device
 

@@ -12,20 +12,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import files
-from ..algorithm import Solver, check_solver
-from ..arrays import Array, check_magnitude, from_numpy, namespace, norm, on_host, squared_norm, take_rows, to_numpy
-from ..checks import InputError, reject, whole_number
-from ..devices import described, memory_errors, rows_at_a_time, summing
-from ..operators import Operator
+from ..backend import files
+from ..backend.arrays import (
+    Array,
+    check_magnitude,
+    from_numpy,
+    namespace,
+    norm,
+    on_host,
+    squared_norm,
+    take_rows,
+    to_numpy,
+)
+from ..backend.checks import InputError, reject, whole_number
+from ..backend.devices import described, memory_errors, rows_at_a_time, summing
+from ..operators.base import Operator
 from ..problems import Problem
-from ..solve import solve
+from ..run.loop import solve
 from ..solvers import ADMM
+from ..solvers.base import Solver, check_solver
 from .sources import Batches, Source
 from .store import Dictionary, load_dictionary
 
 if TYPE_CHECKING:
-    from ..cluster import Cluster
+    from .cluster import Cluster
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
@@ -159,7 +169,7 @@ def learn(
         from it and ends as if it had never stopped; more ``rounds`` go further.
     progress : called after each batch
     about : words on the signals, kept in the provenance
-    cluster : where batches are coded, a :class:`sparsect.cluster.Cluster`; default here
+    cluster : where batches are coded, a :class:`sparsect.dictionary.cluster.Cluster`; default here
     """
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
@@ -223,7 +233,7 @@ def gather_all(
     # Factored before several ask for it at once.
     operator.row_space  # noqa: B018
     if on_host(dictionary.Phi):
-        from ..kernels.rows import side_by_side
+        from ..backend.parallel import side_by_side
 
         parts = side_by_side(
             lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter), source.batches

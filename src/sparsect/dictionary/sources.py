@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import array_api_compat as compat
 import numpy as np
 
-from ..arrays import Array, floating, from_numpy, is_numpy, namespace, to_numpy
-from ..checks import reject, whole_number
-from ..devices import place
+from ..backend.arrays import Array, floating, from_numpy, is_numpy, namespace, to_numpy
+from ..backend.checks import reject, whole_number
+from ..backend.devices import place
 
 # Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
 IMAGES_A_BATCH = 16
@@ -44,7 +44,7 @@ class ArraySource:
     ----------
     signals : (rows, m)
     batch_size : rows in a batch
-    device : where batches are put (see :func:`sparsect.devices.place`); default where the signals are
+    device : where batches are put (see :func:`sparsect.backend.devices.place`); default where the signals are
     """
 
     BATCH = 10_000
@@ -163,7 +163,7 @@ class PatchSource:
         return patches
 
     def on_device(self, device: str | None) -> PatchSource:
-        """The same patches, drawn on a device (see :func:`sparsect.devices.place`)."""
+        """The same patches, drawn on a device (see :func:`sparsect.backend.devices.place`)."""
         if device is None:
             return self
         images = self._images

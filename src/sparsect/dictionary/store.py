@@ -13,10 +13,10 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from .. import files
-from ..arrays import Array, floating, from_numpy, namespace, norm, to_numpy
-from ..checks import InputError, reject
-from ..operators import Operator, as_operator
+from ..backend import files
+from ..backend.arrays import Array, floating, from_numpy, namespace, norm, to_numpy
+from ..backend.checks import InputError, reject
+from ..operators.base import Operator, as_operator
 
 BUNDLED = "dictionary-20x20.npz"
 

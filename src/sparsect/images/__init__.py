@@ -1,7 +1,7 @@
 """Images and patches: read and write, reconstruct, denoise, inpaint."""
 
+from ..reporting.gallery import difference
 from .files import Folder, grey, read_image, resize, write_image
-from .gallery import difference
 from .patches import PatchGrid
 from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
 from .restore import denoise, estimate_sigma, inpaint, psnr_db

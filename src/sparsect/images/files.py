@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import array_api_compat as compat
 import numpy as np
 
-from .. import files
-from ..arrays import Array, namespace, refuse_masked, to_numpy
-from ..checks import InputError, reject, whole_number
-from ..devices import place
+from ..backend import files
+from ..backend.arrays import Array, namespace, refuse_masked, to_numpy
+from ..backend.checks import InputError, reject, whole_number
+from ..backend.devices import place
 from ..dictionary.sources import digest
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Folder(Sequence[Array]):
     ----------
     path : a folder
     smallest : photographs with a side below this are left out, and counted in ``left_out``
-    device : where decoded photographs are put (see :func:`sparsect.devices.place`); default main memory
+    device : where decoded photographs are put (see :func:`sparsect.backend.devices.place`); default main memory
     """
 
     def __init__(self, path: str | os.PathLike[str], smallest: int = 1, device: str | None = None) -> None:

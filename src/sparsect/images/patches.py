@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..arrays import Array, from_numpy, namespace
-from ..checks import reject, whole_number
+from ..backend.arrays import Array, from_numpy, namespace
+from ..backend.checks import reject, whole_number
 from ..dictionary.sources import cut
 
 # Patches that are coded together: enough for matrix products, few enough for memory.

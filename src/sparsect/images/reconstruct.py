@@ -10,14 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from .. import files
-from ..algorithm import Solver, device_for
-from ..arrays import Array, can_change, compressed_on_host, contiguous, from_numpy, is_numpy, namespace, to_numpy
-from ..checks import InputError, real_number, reject, whole_number
-from ..devices import place, rows_at_a_time
+from ..backend import files
+from ..backend.arrays import (
+    Array,
+    can_change,
+    compressed_on_host,
+    contiguous,
+    from_numpy,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
+from ..backend.checks import InputError, real_number, reject, whole_number
+from ..backend.devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
 from ..problems import Problem
-from ..solve import solve
+from ..run.loop import solve
+from ..solvers.base import Solver, device_for
 from .files import pixels
 from .patches import BLOCK, PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images

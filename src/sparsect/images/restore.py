@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithm import Solver
-from ..arrays import Array, from_numpy, refuse_masked, to_numpy
-from ..checks import real_number, reject, whole_number
+from ..backend.arrays import Array, from_numpy, refuse_masked, to_numpy
+from ..backend.checks import real_number, reject, whole_number
 from ..dictionary import as_dictionary
 from ..problems import Problem
 from ..recover import check_noise_norm
-from ..solve import solve
+from ..run.loop import solve
+from ..solvers.base import Solver
 from .files import as_array, pixels
 from .patches import PatchGrid, like_image, planes
 from .reconstruct import Progress

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..arrays import Array
-from ..checks import choice
+from ..backend.arrays import Array
+from ..backend.checks import choice
 from .files import read_image
 
 FILES = {

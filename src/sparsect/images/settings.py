@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..algorithm import Solver, check_solver
-from ..checks import choice
+from ..backend.checks import choice
 from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarm, StagewiseOMP
+from ..solvers.base import Solver, check_solver
 from ..tuning import shipped, tuned
 
 # What codes patches where no method is asked for, and where a noise level is given.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rows import compiled
+from ..backend.parallel import compiled
 
 
 @compiled

@@ -5,7 +5,7 @@ from typing import Any
 from .admm import ADMM
 from .aiht import AcceleratedHardThresholding, NormalizedHardThresholding
 from .alternating_map import AlternatingMap
-from .annealed import AnnealedDifferenceMap
+from .annealed.solver import AnnealedDifferenceMap
 from .difference_map import DifferenceMap
 from .irls import IRLS
 from .lars import LeastAngleRegression

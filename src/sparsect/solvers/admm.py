@@ -6,13 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from ..algorithm import Need, State, in_blocks
-from ..arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, squared_norm
-from ..checks import settle_number
-from ..devices import product_precision
+from ..backend.arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, squared_norm
+from ..backend.checks import settle_number
+from ..backend.devices import product_precision
+from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..projections import DataProjection, Relaxed, keep_largest
-from ..row_space import SingularVectors
+from ..sets.projections import DataProjection, Relaxed, keep_largest
+from .base import Need, State, in_blocks
 
 
 def shrink(x: Array, threshold: float, p: float) -> Array:
@@ -95,7 +95,7 @@ class ADMM:
         def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
             if not (is_numpy(namespace(state.z)) and not is_complex(state.z) and isinstance(space, SingularVectors)):
                 return self.step(part, running), 1
-            from ..kernels.shrinkage import shrink as shrink_in_place
+            from ..kernels.shrinkage.cpu import shrink as shrink_in_place
 
             settings = (self.mu, self.lam, self.p, count - taken, goal)
             changing = (running.z, running.point, running.gap, running.taken)
@@ -108,7 +108,7 @@ class ADMM:
         space = problem.operator.row_space
         if not (has_fused_steps(state.z) and isinstance(space, SingularVectors)):
             return None
-        from ..kernels.gpu.shrinkage import shrink as shrink_on_gpu
+        from ..kernels.shrinkage.gpu import shrink as shrink_on_gpu
 
         settings = (self.mu, self.lam, self.p, count, product_precision())
         after = shrink_on_gpu(space.basis, state.target, *settings, state.z, state.point)

@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..algorithm import Need, State
-from ..arrays import Array, epsilon, namespace, norm
+from ..backend.arrays import Array, epsilon, namespace, norm
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, Relaxed, keep_largest
+from ..sets.projections import DataProjection, DataSet, Relaxed, keep_largest
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)

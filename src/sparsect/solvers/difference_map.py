@@ -6,13 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..algorithm import Need, State
-from ..arrays import Array, has_fused_steps, namespace, norm
-from ..checks import settle_number
-from ..devices import product_precision
+from ..backend.arrays import Array, has_fused_steps, namespace, norm
+from ..backend.checks import settle_number
+from ..backend.devices import product_precision
+from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, Relaxed, advance, keep_largest
-from ..row_space import SingularVectors
+from ..sets.projections import DataProjection, DataSet, Relaxed, advance, keep_largest
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class DifferenceMap:
             return None
         if not 0 < s < state.x.shape[-1]:
             return None
-        from ..kernels.gpu.search import differ, search
+        from ..kernels.search.gpu import differ, search
 
         precision, xp = product_precision(), namespace(state.x)
         if state.sparse is not None:

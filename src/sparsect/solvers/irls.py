@@ -6,12 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from ..algorithm import Need, State
-from ..arrays import Array, conj, is_complex, namespace, norm
-from ..checks import settle_number
+from ..backend.arrays import Array, conj, is_complex, namespace, norm
+from ..backend.checks import settle_number
+from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..projections import keep_largest
-from ..row_space import SingularVectors
+from ..sets.projections import keep_largest
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)

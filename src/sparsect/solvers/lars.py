@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..algorithm import Need, State
-from ..arrays import Array, epsilon, is_single, squared_norm
-from ..checks import within
+from ..backend.arrays import Array, epsilon, is_single, squared_norm
+from ..backend.checks import within
 from ..problems import Problem
-from ..projections import keep_largest
+from ..sets.projections import keep_largest
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +100,8 @@ class LeastAngleRegression:
 
     def leap(self, problem: Problem, state: LeastAngleState, count: int, goal: Array) -> LeastAngleState:
         """Up to ``count`` steps of the path in every row, until the gap is at most ``goal``."""
+        from ..backend.parallel import over_rows
         from ..kernels import least_angle
-        from ..kernels.rows import over_rows
 
         gram, batch = problem.operator.gram_matrix, problem.batch
         state = _with_room(state, min(int(state.size.max(initial=0)) + count, *problem.operator.shape))

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..algorithm import Need, State
-from ..arrays import Array, contiguous, epsilon, squared_norm
-from ..checks import within
-from ..least_squares import DEPENDENT
+from ..backend.arrays import Array, contiguous, epsilon, squared_norm
+from ..backend.checks import within
+from ..operators.least_squares import DEPENDENT
 from ..problems import Problem
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,8 @@ class OrthogonalMatchingPursuit:
 
     def leap(self, problem: Problem, state: PursuitState, count: int, goal: Array) -> PursuitState:
         """Up to ``count`` selections in every row, until the gap is at most ``goal``."""
+        from ..backend.parallel import over_rows
         from ..kernels import pursuit
-        from ..kernels.rows import over_rows
 
         operator, batch = problem.operator, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
@@ -114,8 +114,8 @@ class OrthogonalMatchingPursuit:
 
     def estimate(self, problem: Problem, state: PursuitState) -> Array:
         """The least-squares fit on the columns taken."""
+        from ..backend.parallel import over_rows
         from ..kernels import pursuit
-        from ..kernels.rows import over_rows
 
         x = np.zeros_like(state.correlation)
         columns, y, s = problem.operator.columns, contiguous(problem.y), problem.sparsity

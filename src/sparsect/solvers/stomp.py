@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..algorithm import Need, State
-from ..arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
-from ..checks import reject, settle_number, whole_number
-from ..least_squares import on_support
+from ..backend.arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
+from ..backend.checks import reject, settle_number, whole_number
+from ..operators.least_squares import on_support
 from ..problems import Problem
-from ..projections import keep_largest
+from ..sets.projections import keep_largest
+from .base import Need, State
 
 
 class ThresholdRule(ABC):

@@ -6,11 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..algorithm import Need, State
-from ..arrays import Array, namespace, norm
-from ..least_squares import on_support
+from ..backend.arrays import Array, namespace, norm
+from ..operators.least_squares import on_support
 from ..problems import Problem
-from ..projections import keep_largest
+from ..sets.projections import keep_largest
+from .base import Need, State
 
 
 @dataclass(frozen=True, kw_only=True)

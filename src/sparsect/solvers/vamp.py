@@ -8,12 +8,22 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..algorithm import Need, State, chosen
-from ..arrays import Array, has_kernels, is_complex, namespace, norm, on_host, squared_norm, to_numpy, worth_compiling
-from ..checks import settle_number
+from ..backend.arrays import (
+    Array,
+    has_kernels,
+    is_complex,
+    namespace,
+    norm,
+    on_host,
+    squared_norm,
+    to_numpy,
+    worth_compiling,
+)
+from ..backend.checks import settle_number
+from ..operators.row_space import Orthonormal
 from ..problems import Problem
-from ..projections import keep_largest
-from ..row_space import Orthonormal
+from ..sets.projections import keep_largest
+from .base import Need, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
@@ -203,14 +213,14 @@ def denoised(state: MessageState) -> tuple[Array, Array, Array, Array]:
     """Posterior mean of x given the message r, and for each row its mean variance, expected nonzeros and power."""
     xp, arguments = namespace(state.r), (state.r, state.gamma, state.density, state.variance)
     if worth_compiling(state.r):
-        from ..kernels.denoising import denoise
-        from ..kernels.rows import over_rows
+        from ..backend.parallel import over_rows
+        from ..kernels.posterior.cpu import denoise
 
         x, sums = np.empty_like(state.r), [np.empty_like(state.gamma) for _ in range(3)]
         over_rows(denoise, x.shape[0], *arguments, x, *sums, work=20 * x.shape[1])
         return x, sums[0], sums[1], sums[2]
     if has_kernels(state.r):
-        from ..kernels.gpu.denoising import denoise as denoise_on_gpu
+        from ..kernels.posterior.gpu import denoise as denoise_on_gpu
 
         return denoise_on_gpu(*arguments)
     x, var, active, power = posterior(*arguments, kappa=1.0 if is_complex(state.r) else 0.5)

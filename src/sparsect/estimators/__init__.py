@@ -1,0 +1,5 @@
+"""scikit-learn estimators."""
+
+from .estimators import DictionaryLearner, SparseCoder
+
+__all__ = ["DictionaryLearner", "SparseCoder"]

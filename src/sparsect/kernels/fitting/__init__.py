@@ -1,0 +1,1 @@
+"""Least squares on a given support, row by row."""

@@ -1,0 +1,1 @@
+"""Posterior mean of Bernoulli-Gaussian entries seen in normal noise."""

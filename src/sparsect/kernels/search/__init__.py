@@ -1,0 +1,1 @@
+"""Many steps of the Difference Map and of its annealed form."""

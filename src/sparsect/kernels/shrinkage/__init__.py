@@ -1,0 +1,1 @@
+"""Many steps of ADMM with p-shrinkage."""

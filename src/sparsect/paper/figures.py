@@ -1,0 +1,95 @@
+"""Rows to figures: one colour, line and marker for each solver everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backend import files
+from ..reporting.plots import new_figure
+from .contenders import ORDER
+from .rows import Row
+from .summary import LIMITS, at_end, curve, names, relative_error, where
+
+# Okabe and Ito's colours, told apart by colour-blind readers; twice round, with other lines and markers.
+COLOURS = ("#D55E00", "#999999", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vP*Xh<>p"
+
+
+def style(solver: str) -> dict[str, Any]:
+    """How a solver is drawn, by its place in the order; those that users bring come after."""
+    place = ORDER.index(solver) if solver in ORDER else len(ORDER) + sum(map(ord, solver)) % 7
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": "-" if place < len(COLOURS) else "--",
+        "marker": MARKERS[place % len(MARKERS)],
+        "linewidth": 2.4 if solver == "difference-map" else 1.3,
+        "markersize": 4.5,
+        "zorder": 3 if solver == "difference-map" else 2,
+    }
+
+
+def error_against_time(rows: list[Row]) -> Any:
+    """A panel for each setting: relative error of x against seconds, mean and spread over runs."""
+    settings = names(rows, "setting")
+    figure = new_figure((12, 4.8))
+    timed = [row["seconds"] for row in where(rows) if "seconds" in row]
+    times = np.geomspace(max(min(timed), 1e-3), max(timed), 60)
+    for index, setting in enumerate(settings):
+        axes = figure.add_subplot(1, len(settings), index + 1)
+        solvers = [name for name in names(where(rows, setting=setting), "solver") if name not in LIMITS]
+        for solver in solvers:
+            error = relative_error(curve(rows, setting, solver, times))
+            started = ~np.isnan(error).any(axis=0)
+            if not started.any():
+                continue
+            mean = np.exp(np.log(error[:, started]).mean(axis=0))
+            axes.plot(times[started], mean, label=solver, markevery=12, **style(solver))
+            axes.fill_between(
+                times[started],
+                error[:, started].min(axis=0),
+                error[:, started].max(axis=0),
+                color=style(solver)["color"],
+                alpha=0.08,
+                linewidth=0,
+            )
+        for name, line in zip(LIMITS, (":", "-.", (0, (1, 4))), strict=True):
+            values = at_end(rows, setting, name)
+            if values.size:
+                level = relative_error(values.mean())
+                axes.axhline(level, color="black", linestyle=line, linewidth=1, label=name)
+        axes.set(xscale="log", yscale="log", xlabel="seconds, pre-computation included", title=setting)
+        if index == 0:
+            axes.set_ylabel("relative error of x")
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize=8, frameon=False)
+    return figure
+
+
+def over_beta(rows: list[Row]) -> Any:
+    """A panel for each setting: SNR of x against beta, mean and spread over runs."""
+    settings, betas = names(rows, "setting"), sorted(names(rows, "beta"))
+    figure = new_figure((12, 3.8))
+    for index, setting in enumerate(settings):
+        axes = figure.add_subplot(1, len(settings), index + 1)
+        values = [[row["snr_db"] for row in where(rows, setting=setting, beta=beta)] for beta in betas]
+        mean, low, high = (np.array([function(part) for part in values]) for function in (np.mean, np.min, np.max))
+        axes.fill_between(betas, low, high, color=COLOURS[0], alpha=0.15, linewidth=0)
+        axes.plot(betas, mean, color=COLOURS[0], marker="o", markersize=4)
+        axes.axvspan(0.1, 0.9, color="#999999", alpha=0.12, linewidth=0)
+        axes.axvspan(-0.9, -0.1, color="#999999", alpha=0.06, linewidth=0)
+        axes.set(xlabel="beta", title=setting)
+        if index == 0:
+            axes.set_ylabel("SNR of x (dB)")
+    return figure
+
+
+def save(figure: Any, folder: Path, name: str) -> Path:
+    """Write a figure as PNG and SVG; the path of the PNG."""
+    for suffix in ("svg", "png"):
+        path = folder / f"{name}.{suffix}"
+        with files.replacing(path) as temporary:
+            figure.savefig(temporary, dpi=140)
+    return path

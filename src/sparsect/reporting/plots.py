@@ -1,0 +1,175 @@
+"""What does a result look like? Pictures from a problem and its result, nothing computed."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backend import files
+from ..backend.arrays import to_numpy
+from ..backend.checks import reject
+from ..dictionary import Dictionary, as_dictionary
+from ..metrics import snr_db
+from ..problems import Problem
+from ..run.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..tuning import Tuned
+
+# Okabe-Ito colours: told apart by colour-blind readers too.
+TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_format(path: str | os.PathLike[str]) -> None:
+    """Refuse a picture path that cannot be drawn to."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
+
+
+def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> None:
+    """Draw the first signal (truth against estimate where the truth is known), all entries, and the gap.
+
+    Parameters
+    ----------
+    problem, result : what was asked and what came out, with a batch axis
+    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    """
+    check_format(path)
+    figure = new_figure((10, 6.5))
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 1))
+    x = np.atleast_2d(to_numpy(result.x))
+    _signal(figure.add_subplot(grid[0, :]), problem, x)
+    _agreement(figure.add_subplot(grid[1, 0]), problem, x)
+    _gaps(figure.add_subplot(grid[1, 1]), result)
+    m, n = problem.operator.shape
+    figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {problem.sparsity}", fontsize=11)
+    _write(figure, path)
+
+
+def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+    """Entries of the first signal."""
+    places = np.arange(x.shape[1])
+    title = "first signal"
+    if problem.x is not None:
+        truth = to_numpy(problem.x)
+        title += f", SNR {float(snr_db(truth[0], x[0])):.1f} dB"
+        axes.vlines(places, 0, _plain(truth[0]), color=TRUTH, linewidth=1.5, label="truth")
+    kept = np.flatnonzero(x[0])
+    axes.plot(kept, _plain(x[0])[kept], ".", color=ESTIMATE, markersize=5, label="estimate")
+    axes.axhline(0, color="black", linewidth=0.5)
+    axes.set(xlabel="entry", ylabel="value" if np.isrealobj(x) else "magnitude", title=title, xlim=(-1, x.shape[1]))
+    axes.legend(loc="upper right", fontsize=9)
+
+
+def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+    """Estimate against truth, or Phi x against y where there is no truth."""
+    if problem.x is not None:
+        given, found = to_numpy(problem.x), x
+        axes.set(xlabel="true entry", ylabel="estimated entry", title="all signals, entries nonzero in either")
+    else:
+        given, found = to_numpy(problem.y), to_numpy(problem.operator.forward(x))
+        axes.set(xlabel="y", ylabel="Phi x", title="all signals, data against fit")
+    either = (given != 0) | (found != 0)
+    across, up = _plain(given[either])[:20000], _plain(found[either])[:20000]
+    ends = [min(across.min(initial=0), up.min(initial=0)), max(across.max(initial=0), up.max(initial=0))]
+    axes.plot(ends, ends, color=LINE, linewidth=1)
+    axes.plot(across, up, ".", color=ESTIMATE, markersize=2, alpha=0.5, rasterized=True)
+
+
+def _gaps(axes: Axes, result: Result) -> None:
+    """How the gap went, one line for each signal."""
+    history = result.history
+    axes.set(xlabel="iteration", ylabel="gap", title="distance between the two sets")
+    if "gap" in history and history["gap"].size:
+        gap = history["gap"].reshape(len(history["iteration"]), -1)
+        shown = np.where(gap > 0, gap, np.nan)
+        axes.plot(history["iteration"], shown[:, :50], color=ESTIMATE, linewidth=0.8, alpha=0.6)
+        if np.isfinite(shown).any():
+            axes.set_yscale("log")
+
+
+def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
+    """Draw the error over both stages of a grid search: a curve for one parameter, maps for two."""
+    check_format(path)
+    figure = new_figure((10, 4.2))
+    names = list(tuned.values)
+    for index, stage in enumerate(tuned.stages):
+        axes = figure.add_subplot(1, len(tuned.stages), index + 1)
+        points = np.array([[row["values"][name] for name in names] for row in stage])
+        errors = 10 * np.log10([row["error"] for row in stage])
+        chosen = [tuned.values[name] for name in names]
+        if len(names) == 1:
+            axes.plot(points[:, 0], errors, ".-", color=ESTIMATE)
+            axes.axvline(chosen[0], color=LINE, linewidth=1)
+            axes.set(xlabel=names[0], ylabel="mean squared error of x (dB)")
+        else:
+            across, up = (np.unique(np.log10(points[:, column])) for column in (0, 1))
+            table = errors.reshape(across.size, up.size).T
+            shown = axes.pcolormesh(across, up, table, cmap="viridis", shading="nearest")
+            axes.plot(*np.log10(chosen), "o", color=LINE, markerfacecolor="none", markersize=10)
+            axes.set(xlabel=f"log10 {names[0]}", ylabel=f"log10 {names[1]}")
+            figure.colorbar(shown, ax=axes, label="mean squared error of x (dB)")
+        axes.set_title(("coarse grid", "fine grid")[index])
+    values = ", ".join(f"{name} = {value:g}" for name, value in tuned.values.items())
+    figure.suptitle(f"{tuned.method}: {values}", fontsize=11)
+    _write(figure, path)
+
+
+def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
+    """Draw the atoms of a dictionary of square patches, those of lowest frequency first.
+
+    Parameters
+    ----------
+    dictionary : a Dictionary, Phi, or the name of a file; None for the bundled one
+    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    """
+    check_format(path)
+    tiles = atom_tiles(as_dictionary(dictionary))
+    axes = new_figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
+    axes.imshow(tiles, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    _write(axes.figure, path)
+
+
+def atom_tiles(dictionary: Dictionary) -> np.ndarray[Any, Any]:
+    """All atoms side by side with values from -1 to 1, sorted by mean frequency, a dark line between them."""
+    side, Phi = dictionary.patch, to_numpy(dictionary.Phi)
+    count = Phi.shape[1]
+    patches = Phi.T.reshape(count, side, side)
+    power = np.abs(np.fft.fft2(patches)) ** 2
+    frequency = np.abs(np.fft.fftfreq(side))
+    radius = np.hypot(frequency[:, None], frequency[None, :])
+    order = np.argsort((power * radius).sum(axis=(1, 2)) / power.sum(axis=(1, 2)))
+    across = math.ceil(math.sqrt(1.6 * count))
+    tiles = np.full((math.ceil(count / across) * (side + 1) + 1, across * (side + 1) + 1), -1.0)
+    for place, atom in enumerate(order):
+        top, left = (1 + (side + 1) * part for part in divmod(place, across))
+        tiles[top : top + side, left : left + side] = patches[atom] / np.abs(patches[atom]).max()
+    return tiles
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """An empty figure of so many inches that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _write(figure: Any, path: str | os.PathLike[str]) -> None:
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=130)
+
+
+def _plain(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values that can be drawn: complex ones by magnitude."""
+    return values if np.isrealobj(values) else np.abs(values)

@@ -1,0 +1,222 @@
+"""How is a run kept in a file so that it can go on later as if it had never stopped?"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backend import files
+from ..backend.arrays import from_numpy, generator, is_numpy, namespace, to_numpy
+from ..backend.checks import InputError, within
+from .trace import Trace
+
+if TYPE_CHECKING:
+    from .loop import Run
+
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+# What is kept of rows that are done.
+ANSWERS = ("rows", "x", "gap", "converged", "n_iter", "stable", "lost")
+CHECKSUM = "checksum"
+
+
+class Checkpoint:
+    """The file of one run. If it exists, the run goes on from it; a file of another run is refused, not overwritten.
+
+    A checksum tells a damaged file. What the file holds is checked nevertheless before it is used: it goes into
+    compiled kernels, which trust it, and whoever makes up a file can make up its checksum as well.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], run: Run, trace: Trace, tol: float) -> None:
+        self.path, self.run, self.trace = Path(path), run, trace
+        files.check_writable(self.path)
+        self.identity = _identity(run, trace, tol)
+        self.response = _response(run)
+        if self.path.exists():
+            self._restore()
+
+    def write(self) -> None:
+        """Save where the run stands."""
+        progress = self.run.progress
+        arrays = {
+            "identity": np.array(self.identity),
+            "response": self.response,
+            "iteration": np.array(progress.iteration),
+            "seconds": np.array([self.run.clock.seconds, self.run.setup_seconds]),
+            "rows": progress.rows,
+        }
+        arrays |= {f"state/{name}": to_numpy(value) for name, value in progress.state.arrays().items()}
+        arrays |= {f"history/{name}": column for name, column in self.trace.history().items()}
+        for index, answers in enumerate(progress.done):
+            arrays |= {f"done/{index}/{name}": to_numpy(getattr(answers, name)) for name in ANSWERS}
+        files.write_npz(self.path, arrays | {CHECKSUM: np.array(checksum(arrays))})
+
+    def _restore(self) -> None:
+        arrays = files.read_npz(self.path)
+        if "identity" not in arrays or "response" not in arrays:
+            raise InputError(f"{self.path}: not a checkpoint of sparsect")
+        found, response = str(arrays["identity"]), arrays["response"]
+        if found != self.identity:
+            self._refuse(_first_difference(found, self.identity))
+        # Norms rather than entries: what is small in one entry may be large in all of them.
+        if (response.shape, response.dtype) != (self.response.shape, self.response.dtype) or not (
+            np.linalg.norm(response - self.response) <= 1e-4 * np.linalg.norm(self.response)
+        ):
+            self._refuse("another Phi, or Phi factored otherwise")
+        try:
+            if str(arrays.pop(CHECKSUM)) != checksum(arrays):
+                raise ValueError("its checksum is another")
+            self._go_on(arrays)
+        except KeyError as error:
+            raise InputError(f"{self.path}: damaged, {error.args[0]} is missing") from None
+        except ValueError as error:
+            raise InputError(f"{self.path}: damaged ({error})") from None
+
+    def _go_on(self, arrays: Arrays) -> None:
+        run = self.run
+        seconds = _expect(arrays, "seconds", (2,), np.float64)
+        within("seconds", seconds, 0, np.finfo(np.float64).max)
+        iteration = int(_expect(arrays, "iteration", (), np.int64))
+        within("iteration", np.array(iteration), 0, np.iinfo(np.int64).max)
+        history = self._history(arrays, iteration)
+        done: list[dict[str, Any]] = []
+        while f"done/{len(done)}/rows" in arrays:
+            done.append(self._answers(arrays, f"done/{len(done)}/", iteration))
+        rows = _expect(arrays, "rows", (-1,), np.int64)
+        everything = np.concatenate([*(part["rows"] for part in done), rows])
+        if not np.array_equal(np.sort(everything), np.arange(run.problem.batch)):
+            raise ValueError("rows that are done and rows that are not do not make up the batch")
+        state = self._state(arrays, rows, iteration)
+        if rows.size:
+            self._check_answer("the answer so far", to_numpy(run.estimate(run.scaled.take(rows), state)))
+        self.trace.restore(history)
+        run.restore(iteration, rows, state, done)
+        run.clock.seconds, run.setup_seconds = seconds.tolist()
+
+    def _state(self, arrays: Arrays, rows: np.ndarray[Any, Any], iteration: int) -> Any:
+        """The solver's state, each of its arrays like the one that a run begins with, and finite where that one is."""
+        run, found = self.run, {}
+        fresh = run.progress.state
+        for name, value in fresh.arrays().items():
+            before, grows = to_numpy(value), name in fresh.growing
+            shape = (rows.size, *((-1,) * (before.ndim - 1) if grows else before.shape[1:]))
+            array = _expect(arrays, f"state/{name}", shape, before.dtype)
+            if not grows and not (np.isfinite(array) | ~np.isfinite(before[rows])).all():
+                raise ValueError(f"state/{name} has entries that are NaN or infinite")
+            found[name] = array
+        within("state/gap", found["gap"], 0, np.inf)
+        for name in {"taken", "unchanged"} & set(found):
+            within(f"state/{name}", found[name], 0, iteration)
+        # Kernels take rows as they lie in memory.
+        found = {name: np.ascontiguousarray(array) for name, array in found.items()}
+        dataclasses.replace(fresh, **found).check(run.problem)
+        like = run.problem.y
+        placed = {
+            name: found[name] if is_numpy(namespace(value)) else from_numpy(found[name], like)
+            for name, value in fresh.arrays().items()
+        }
+        return dataclasses.replace(fresh, **placed)
+
+    def _answers(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
+        """What is known of rows that are done."""
+        problem, n = self.run.problem, self.run.problem.operator.shape[1]
+        rows = _expect(arrays, f"{prefix}rows", (-1,), np.int64)
+        x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
+        gap = _expect(arrays, f"{prefix}gap", rows.shape, to_numpy(self.run.progress.state.gap).dtype)
+        n_iter = _expect(arrays, f"{prefix}n_iter", rows.shape, np.int64)
+        self._check_answer(f"{prefix}x", x)
+        within(f"{prefix}gap", gap, 0, np.inf)
+        within(f"{prefix}n_iter", n_iter, 0, iteration)
+        truths = ("converged", "stable", "lost")
+        flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in truths}
+        return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
+
+    def _check_answer(self, name: str, x: np.ndarray[Any, Any]) -> None:
+        if not np.isfinite(x).all():
+            raise ValueError(f"{name} has entries that are NaN or infinite")
+        most = x.shape[1] if getattr(self.run.solver, "learn_sparsity", False) else self.run.problem.sparsity
+        within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
+
+    def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
+        """What was recorded, the same number of moments in every column."""
+        found = {name: arrays[f"history/{name}"] for name in self.trace.columns}
+        moments, seconds = found["iteration"], found["seconds"]
+        for name, column in found.items():
+            if column.dtype.kind not in "biufc" or column.shape[:1] != moments.shape:
+                raise ValueError(f"history/{name} does not fit the others")
+        within("history/iteration", moments, 0, iteration)
+        within("history/seconds", seconds, 0, np.finfo(np.float64).max)
+        return found
+
+    def _refuse(self, what: str) -> None:
+        raise InputError(f"{self.path}: a checkpoint of another run ({what}); give another file, or remove this one")
+
+
+def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    """The array of that name, if it has the dtype and the shape, -1 standing for any length."""
+    array = arrays[name]
+    fits = len(shape) == array.ndim and all(
+        length in (-1, found) for length, found in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != dtype or not fits:
+        raise ValueError(f"{name} has dtype {array.dtype} and shape {array.shape}")
+    return array
+
+
+def checksum(arrays: Arrays) -> str:
+    """A digest of names, dtypes, shapes and contents."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(repr((name, array.dtype.str, arrays[name].shape)).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _identity(run: Run, trace: Trace, tol: float) -> str:
+    """What has to be the same for a run to go on: solver, problem, tolerance and what is recorded."""
+    problem = run.problem
+    digest = hashlib.sha256(np.ascontiguousarray(to_numpy(problem.y)).tobytes())
+    if problem.noise_norm is not None:
+        digest.update(to_numpy(problem.noise_norm).tobytes())
+    lines = {
+        "method": repr(run.solver),
+        "sparsity": problem.sparsity,
+        "tol": tol,
+        "shape": (problem.batch, *problem.operator.shape),
+        "arrays": f"{type(problem.y).__module__.split('.')[0]} {to_numpy(problem.y).dtype.name}",
+        "Phi": type(problem.operator).__name__,
+        "refit": run.refit,
+        "record": trace.describe(),
+        "y and noise_norm": digest.hexdigest(),
+    }
+    return "\n".join(f"{name}: {value}" for name, value in lines.items())
+
+
+def _response(run: Run) -> np.ndarray[Any, Any]:
+    """Phi's answer to a fixed random vector, which tells one Phi from another, whatever kind of operator it is.
+
+    States hold coordinates in the basis of Phi's row space, so where that is in use its answer is part of it.
+    """
+    problem = run.problem
+    operator = problem.operator
+    probe = from_numpy(generator(0).standard_normal((1, operator.shape[1])), problem.y)
+    probe = namespace(probe).astype(probe, problem.y.dtype)
+    answers = [to_numpy(operator.forward(probe))]
+    if "row_space" in vars(run.scaled.operator):
+        answers.append(to_numpy(run.scaled.operator.row_space.image(probe)))
+    return np.concatenate(answers, axis=1)
+
+
+def _first_difference(found: str, expected: str) -> str:
+    for theirs, ours in zip(found.splitlines(), expected.splitlines(), strict=False):
+        if theirs != ours:
+            return f"its {theirs}, now {ours.partition(': ')[2]}"
+    return "written by another version"

@@ -1,0 +1,74 @@
+"""Does an answer explain its data? One warning for a whole call, with a count and a suggestion, where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import is_single, namespace, row_norms, to_numpy
+from ..problems import Problem
+from .result import Result
+
+# An answer that leaves more than this part of ||y|| does not explain y.
+UNEXPLAINED = 0.5
+# Where the noise is known, an answer may leave this many times as much.
+NOISE = 2.0
+# Columns of Phi whose norms differ by more than this factor are said to be the likely reason.
+UNEQUAL = 10.0
+
+
+def ran_away(count: int, batch: int) -> str | None:
+    """What to say of rows that ran away."""
+    advice = "settings nearer to the defaults or a wider dtype avoid that"
+    return f"{count} of {batch} rows ran away and keep the answer they had before: {advice}" if count else None
+
+
+def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
+    """What to say of answers that are zero, or leave more of y than they should; nothing of rows that fit."""
+    if problem.sparsity == 0 or getattr(solver, "approximates", False):
+        return
+    if problem.vanishing == problem.batch:
+        yield f"y is zero as far as {problem.y.dtype} can tell: scale it up"
+    size, left = row_norms(problem.y), to_numpy(result.residual_norm).astype(np.float64)
+    allowed = UNEXPLAINED * size
+    if problem.noise_norm is not None:
+        noise = to_numpy(problem.noise_norm).astype(np.float64)
+        rounding = (1e-2 if is_single(problem.y) else 1e-3) * size
+        allowed = np.maximum(NOISE * noise, rounding)
+    poor = left > allowed
+    if not poor.any():
+        return
+    zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))
+    poor &= ~zero
+    advice = _advice(problem, solver, result)
+    if zero.any():
+        yield f"{_count(zero)} zero although y is not: {advice}"
+    if poor.any():
+        worst = float(np.max(left[poor] / size[poor]))
+        yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst:.0%} of ||y||): {advice}"
+
+
+def _count(rows: np.ndarray[Any, Any]) -> str:
+    if rows.size == 1:
+        return "the answer is"
+    count = int(np.count_nonzero(rows))
+    return f"{count} of {rows.size} answers {'is' if count == 1 else 'are'}"
+
+
+def _advice(problem: Problem, solver: Any, result: Result) -> str:
+    """What is most likely to help."""
+    operator = problem.operator
+    if operator.is_dense:
+        lengths = row_norms(operator.Phi.T)
+        lengths = lengths[lengths > 0]
+        if lengths.size and lengths.max() > UNEQUAL * lengths.min():
+            return "bring the columns of Phi to one norm, and scale x back"
+    more = ["more nonzeros"]
+    if not to_numpy(result.converged).all():
+        more.insert(0, "more iterations (max_iter)")
+    if problem.noise_norm is not None:
+        more.append("more noise (noise_norm)")
+    others = "another method" if solver.name == "ormp" else "another method, such as 'ormp'"
+    return f"allow {' or '.join(more)}, or try {others}"

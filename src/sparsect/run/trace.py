@@ -1,0 +1,105 @@
+"""What is measured along the way, with the clock stopped while measuring."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import Array, to_numpy
+from ..backend.checks import choice, reject, whole_number
+
+MEASURES = ("gap", "residual_norm", "converged", "support", "x")
+
+Measure = Callable[[Any], Array]
+
+
+class Clock:
+    """Seconds spent inside ``with clock.running()`` and nowhere else."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+class Trace:
+    """History of chosen measures at chosen iterations.
+
+    Parameters
+    ----------
+    record : names among ``MEASURES``, or a mapping from names of your own to functions of a snapshot
+    record_at : every so many iterations, or the iterations themselves
+    """
+
+    def __init__(self, record: Iterable[str] | Mapping[str, Measure], record_at: int | Iterable[int]) -> None:
+        self.measures: dict[str, Measure] = {}
+        if not isinstance(record, Iterable):
+            raise reject("record", repr(record), "names of measures, or a mapping from names to functions")
+        for name in (record,) if isinstance(record, str) else record:
+            if name in ("iteration", "seconds"):
+                raise reject("record", repr(name), "another name: iteration and seconds are always recorded")
+            given = record[name] if isinstance(record, Mapping) else None
+            if given is None:
+                choice("record", name, MEASURES)
+            elif not callable(given):
+                raise reject("record", f"{given!r} for {name!r}", "a function of a snapshot")
+            self.measures[name] = given or _attribute(name)
+        self.period: int | None = None
+        self.moments: list[int] = []
+        if isinstance(record_at, Iterable):
+            self.moments = sorted({whole_number("record_at", moment, 1) for moment in record_at})
+        else:
+            self.period = whole_number("record_at", record_at, 1)
+        self.columns: dict[str, list[Any]] = {name: [] for name in ("iteration", "seconds", *self.measures)}
+
+    def describe(self) -> str:
+        """What is recorded and when, in one line."""
+        return f"{sorted(self.measures)} at {self.period or self.moments}"
+
+    def next_moment(self, iteration: int) -> int:
+        """The first chosen iteration after ``iteration``, or a number beyond any."""
+        if self.period is not None:
+            return iteration - iteration % self.period + self.period if self.measures else sys.maxsize
+        return next((moment for moment in self.moments if moment > iteration), sys.maxsize)
+
+    def observe(self, snapshot: Any) -> None:
+        """Measure ``snapshot`` if its iteration is a chosen one and not yet in the history."""
+        due = snapshot.iteration % self.period == 0 if self.period else snapshot.iteration in self.moments
+        if not due or snapshot.iteration in self.columns["iteration"][-1:]:
+            return
+        row: dict[str, Any] = {name: to_numpy(measure(snapshot)) for name, measure in self.measures.items()}
+        for name, value in row.items():
+            first = self.columns[name][0] if self.columns[name] else value
+            if value.dtype.kind not in "biufc" or value.shape != first.shape:
+                received = f"{name!r} of {value.dtype} and shape {value.shape}"
+                raise reject("record", received, "numbers, always of one shape")
+        row |= {"iteration": snapshot.iteration, "seconds": snapshot.seconds}
+        for name, value in row.items():
+            self.columns[name].append(value)
+
+    def history(self) -> dict[str, np.ndarray[Any, Any]]:
+        """One array for each measure, first axis the recorded moments, beside ``iteration`` and ``seconds``."""
+        return {name: np.array(column) for name, column in self.columns.items()}
+
+    def restore(self, history: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Go on from a saved history."""
+        for name in self.columns:
+            self.columns[name] = list(history[name])
+
+
+def _attribute(name: str) -> Measure:
+    def measure(snapshot: Any) -> Array:
+        return getattr(snapshot, name)
+
+    return measure

@@ -1,0 +1,5 @@
+"""The annealed Difference Map."""
+
+from .solver import AnnealedDifferenceMap
+
+__all__ = ["AnnealedDifferenceMap"]

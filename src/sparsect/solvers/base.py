@@ -1,0 +1,194 @@
+"""What is a solver? Its state, what it needs of a problem, and its three functions.
+
+A solver is configuration plus pure functions; its state holds everything needed to stop, save and resume, one row for
+each signal, so the loop can drop rows that are done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
+from ..backend.checks import reject
+from ..problems import Problem
+
+# Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
+BLOCK_BYTES = 2**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a solver carries from step to step: arrays with one row per signal, or None where unused.
+
+    Attributes
+    ----------
+    gap : (batch,), a distance that vanishes when a solution is found
+    scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
+    settled : (batch,), true where further steps change nothing; None if that cannot happen
+    failed : (batch,), true where the iteration broke down and the row keeps what it had; None if that cannot happen
+    taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
+    unchanged : (batch,), steps since the support last changed, for solvers that look; None for others
+    """
+
+    # Fields whose rows become longer along the run.
+    growing: ClassVar[frozenset[str]] = frozenset()
+
+    gap: Array
+    scale: Array
+    settled: Any = None
+    failed: Any = None
+    taken: Any = None
+    unchanged: Any = None
+
+    def arrays(self) -> dict[str, Array]:
+        """The fields in use, by name."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def check(self, problem: Problem) -> None:
+        """Raise a ValueError if a state that comes from a file would lead the solver's kernels out of bounds.
+
+        Dtypes, shapes but for fields that grow, and finiteness have been checked by then.
+        """
+
+    def take(self, rows: np.ndarray[Any, Any]) -> State:
+        """The state of the given rows alone."""
+        return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
+
+
+def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) -> Any:
+    """States of several groups of rows as one: in the order of ``rows``, the places of each, or one after the other."""
+    names = parts[0].arrays()
+    xp = namespace(parts[0].gap)
+    whole = {name: xp.concat([getattr(part, name) for part in parts], axis=0) for name in names}
+    state = dataclasses.replace(parts[0], **whole)
+    return state if rows is None else state.take(np.argsort(np.concatenate(rows)))
+
+
+def chosen(rows: Array, first: Any, second: Any) -> Any:
+    """A state with the given rows of ``first``, a true or false for each, and the others of ``second``."""
+    xp, others = namespace(rows), second.arrays()
+    picked = {
+        name: xp.where(xp.reshape(rows, (-1,) + (1,) * (value.ndim - 1)), value, others[name])
+        for name, value in first.arrays().items()
+        if value is not others[name]
+    }
+    return dataclasses.replace(second, **picked)
+
+
+def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
+    """``after``, but ``before`` in rows whose gap had come down to the goal, or that had settled or failed, by then.
+
+    For arrays on a GPU, of which several steps are taken before anybody looks.
+    """
+    xp = namespace(before.gap)
+    done = before.gap <= xp.astype(from_numpy(goal, before.gap), before.gap.dtype)
+    for ended in (before.settled, before.failed):
+        done = done if ended is None else done | ended
+    return chosen(done, before, after)
+
+
+def in_blocks(
+    problem: Problem,
+    state: Any,
+    like: Array,
+    count: int,
+    goal: np.ndarray[Any, Any],
+    some_steps: Callable[[Problem, Any, int, np.ndarray[Any, Any]], tuple[Any, int]],
+) -> Any:
+    """``count`` steps, fewer in rows whose gap comes down to ``goal``, in blocks of rows that run one on each core.
+
+    ``some_steps(problem, state, taken, goal)`` takes at least one step when so many have been taken, all up to where a
+    row is done at the most, and returns the state, which it may change in place, and how many. ``like`` is as large as
+    the largest array of the state.
+    """
+
+    def run(first: int, last: int) -> Any:
+        rows = np.arange(first, last)
+        part, running = problem.take(rows), state.take(rows)
+        places: list[Any] = []
+        parts: list[Any] = []
+        taken = 0
+        while taken < count:
+            running, steps = some_steps(part, running, taken, goal[rows])
+            taken += steps
+            done = to_numpy(running.gap) <= goal[rows]
+            if taken < count and done.any():
+                places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
+                going = np.flatnonzero(~done)
+                rows, part, running = rows[going], part.take(going), running.take(going)
+                if not going.size:
+                    break
+        return joined([*places, rows], [*parts, running]) if parts else running
+
+    if not worth_compiling(like):
+        return run(0, problem.batch)
+    from ..backend.parallel import over_blocks
+
+    blocks = over_blocks(run, problem.batch, BLOCK_BYTES // (like.shape[-1] * like.itemsize))
+    return blocks[0] if len(blocks) == 1 else joined(None, blocks)
+
+
+def device_for(solver: Any, device: str | None) -> str | None:
+    """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
+    return None if device == "auto" and Need.HOST in solver.needs else device
+
+
+def check_solver(name: str, solver: Any) -> Solver:
+    """``solver`` if it has all that the loop asks of one; a class, or anything else, is refused."""
+    missing = [part for part in ("init", "step", "estimate", "name", "needs") if not hasattr(solver, part)]
+    if isinstance(solver, type) or missing:
+        hint = f" (it has no {', '.join(missing)})" if 0 < len(missing) < 5 else ""
+        raise reject(name, repr(solver) + hint, "a name, or a configured solver such as DifferenceMap(beta=0.5)")
+    known: Solver = solver
+    return known
+
+
+class Need(Enum):
+    """What a solver may need of a problem, with the words for when it is not there."""
+
+    DENSE = "a dense Phi, not a sparse or matrix-free one"
+    SPECTRUM = "the singular values of Phi: a dense Phi or a tight frame"
+    REAL = "real data and Phi, not complex ones"
+    HOST = "NumPy arrays (device 'cpu'), not ones of another array library"
+
+
+class Solver(Protocol):
+    """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
+
+    What a solver may also have:
+
+    - ``leap(problem, state, count, goal)``, if its rows are independent of each other: up to ``count`` steps at once,
+      fewer in rows whose gap comes down to ``goal``; the loop uses it in main memory, where nobody looks in between;
+    - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
+    - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
+      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; it has a ``leap``, too,
+      used everywhere, whose fifth argument is the fractions for each of its steps;
+    - ``fused(problem, state, count)``: ``count`` steps of all rows on a GPU by kernels of their own, or None where they
+      cannot take this problem; there, rows are looked at every so many steps only;
+    - ``approximates = True``: it promises the best fit with s nonzeros, however much of y that leaves;
+    - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
+    - ``uses_noise_norm = True``: it takes the problem's noise level into account;
+    - ``scale_free = True``: none of its settings depends on the units of Phi and y, so that the loop brings both to
+      scale before anything can overflow;
+    - ``gap_is_residual = True``: its gap is ||Phi x - y||, in the units of y instead of those of x.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Need]]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def init(self, problem: Problem) -> Any:
+        """The state before the first step."""
+
+    def step(self, problem: Problem, state: Any) -> Any:
+        """The state one step on; ``state`` itself is left as it was."""
+
+    def estimate(self, problem: Problem, state: Any) -> Array:
+        """The answer so far: (batch, n), at most ``problem.sparsity`` nonzeros a row."""
