@@ -105,8 +105,9 @@ def iteration_table(operator, y, speed):
         (image, correction), _ = products(operator.row_space.basis, precision, ROWS)
         with gpu_options(precision=precision):
             for name, solver in solvers.items():
-                state = solver.fused(problem, solver.init(problem), 10)
-                each = steady(lambda count, solver=solver, state=state: solver.fused(problem, state, count)) / ROWS
+                never = np.full(ROWS, -1.0)
+                state = solver.steps(problem, solver.init(problem), never, [0.0] * 10)
+                each = steady(lambda count, run=solver.steps, at=state: run(problem, at, never, [0.0] * count)) / ROWS
                 calls = 2 if name == "beta = 0.14" else 1
                 work, bytes_ = calls * (image + correction) / ROWS, moved(name, precision, n, rank) / speed
                 floor = f"{1e9 * work:.1f} + {1e9 * bytes_:.1f} = {1e9 * (work + bytes_):.1f}"

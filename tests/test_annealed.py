@@ -142,7 +142,7 @@ class TestBothGoals:
         solver, fractions = AnnealedDifferenceMap(goal), [step / 39 for step in range(40)]
         start = stepped = solver.init(problem)
         before = {name: value.copy() for name, value in start.arrays().items()}
-        leapt = solver.leap(problem, start, 40, np.full(batch, -1.0), fractions)
+        leapt = solver.steps(problem, start, np.full(batch, -1.0), fractions)
         for fraction in fractions:
             stepped = solver.step(problem, stepped, fraction)
         for name, value in stepped.arrays().items():
@@ -152,7 +152,7 @@ class TestBothGoals:
     def test_rows_that_are_done_wait(self, goal):
         problem = sparsect.random_problem(60, 150, 4, batch=300, rng=7)
         solver, goals = AnnealedDifferenceMap(goal), np.where(np.arange(300) % 3, -1.0, np.inf)
-        state = solver.leap(problem, solver.init(problem), 8, goals, [0.1] * 8)
+        state = solver.steps(problem, solver.init(problem), goals, [0.1] * 8)
         np.testing.assert_array_equal(state.taken, np.where(np.arange(300) % 3, 8, 1))
 
     def test_edges(self, goal):

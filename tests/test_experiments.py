@@ -145,13 +145,11 @@ class TestRuns:
         assert not {key.replace("|", ", ") for key in first} & set(seen)
 
     def test_a_solver_that_fails_is_shown_and_the_rest_go_on(self, tmp_path):
-        class Broken:
-            name, needs = "broken", frozenset()
+        class Broken(sparsect.AlternatingMap):
+            name = "broken"
 
             def init(self, problem):
                 raise RuntimeError("out of order")
-
-            step = estimate = init
 
         class Nonsense(sparsect.AlternatingMap):
             name = "nonsense"

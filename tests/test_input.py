@@ -133,14 +133,13 @@ def test_bad_input(case):
         sparsect.recover(**{"Phi": PHI, "y": Y, "sparsity": 2} | arguments)
 
 
-def test_part_of_a_solver_is_none():
-    class Half:
-        name, needs = "half", frozenset()
+def test_what_looks_like_a_solver_is_none():
+    class Alike:
+        name, needs = "alike", frozenset()
+        init = step = estimate = None
 
-        def init(self, problem): ...
-
-    with pytest.raises(InputError, match=r"method: got .*\(it has no step, estimate\), accepted is a name, or a conf"):
-        sparsect.recover(PHI, Y, 2, Half())
+    with pytest.raises(InputError, match=r"method: got .*Alike.*, accepted is a name, or a configured solver"):
+        sparsect.recover(PHI, Y, 2, Alike())
 
 
 @pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recovery])

@@ -145,7 +145,7 @@ class TestADMM:
         start = solver.init(problem)
         goal = 3e-2 * start.scale
         before = {name: value.copy() for name, value in start.arrays().items()}
-        after = solver.leap(problem, start, 12, goal)
+        after = solver.steps(problem, start, goal, [0.0] * 12)
         going, plain = np.full(200, True), start
         for _ in range(12):
             going &= plain.gap > goal

@@ -25,8 +25,8 @@ DEFAULT = "annealed-difference-map"
 
 def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
     """Refuse a noise level that the method would not look at."""
-    if noise_norm is not None and not getattr(solver, "uses_noise_norm", False):
-        using = ", ".join(name for name, kind in METHODS.items() if getattr(kind, "uses_noise_norm", False))
+    if noise_norm is not None and not solver.uses_noise_norm:
+        using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
         raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"it with {using}")
 
 

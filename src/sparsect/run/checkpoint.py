@@ -141,7 +141,7 @@ class Checkpoint:
     def _check_answer(self, name: str, x: np.ndarray[Any, Any]) -> None:
         if not np.isfinite(x).all():
             raise ValueError(f"{name} has entries that are NaN or infinite")
-        most = x.shape[1] if getattr(self.run.solver, "learn_sparsity", False) else self.run.problem.sparsity
+        most = x.shape[1] if self.run.solver.finds_sparsity else self.run.problem.sparsity
         within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
 
     def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:

@@ -27,7 +27,7 @@ def ran_away(count: int, batch: int) -> str | None:
 
 def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
     """What to say of answers that are zero, or leave more of y than they should; nothing of rows that fit."""
-    if problem.sparsity == 0 or getattr(solver, "approximates", False):
+    if problem.sparsity == 0 or solver.approximates:
         return
     if problem.vanishing == problem.batch:
         yield f"y is zero as far as {problem.y.dtype} can tell: scale it up"

@@ -30,7 +30,7 @@ from ..backend.checks import InputError, real_number, reject, warn, whole_number
 from ..backend.devices import too_many_rows, wait_for
 from ..operators import least_squares
 from ..problems import Problem, Units
-from ..solvers.base import Need, Solver, kept_where_done
+from ..solvers.base import Need, Solver, check_solver
 from .checkpoint import Checkpoint
 from .diagnosis import poor_fits, ran_away
 from .result import Result
@@ -96,7 +96,7 @@ class Snapshot:
     def gap(self) -> Array:
         """(batch,), see :class:`Result`."""
         gap = self._progress.joined([part.gap for part in self._progress.done], self._progress.state.gap)
-        unit = self._run.units.y if getattr(self._run.solver, "gap_is_residual", False) else self._run.units.x
+        unit = self._run.units.y if self._run.solver.gap_is_residual else self._run.units.x
         return gap if unit is None else gap * unit
 
     @property
@@ -154,12 +154,12 @@ class Run:
     What the solver sees is ``scaled``, the problem with Phi and y brought to scale; ``units`` lead back.
     """
 
-    def __init__(self, problem: Problem, solver: Any, tol: float, refit: bool) -> None:
+    def __init__(self, problem: Problem, solver: Solver, tol: float, refit: bool) -> None:
         _check_needs(problem, solver)
-        if getattr(solver, "compiled", False) and is_numpy(namespace(problem.y)):
+        if solver.compiled and is_numpy(namespace(problem.y)):
             _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
         self.problem, self.solver, self.refit = problem, solver, refit
-        if getattr(solver, "scale_free", False):
+        if solver.scale_free:
             self.scaled, self.units = problem.to_scale()
         else:
             check_magnitude("y", problem.y)
@@ -192,25 +192,19 @@ class Run:
     def estimate(self, problem: Problem, state: Any) -> Array:
         """The solver's answer for the given rows, refitted if that was asked for and it is not a fit already."""
         x = self.solver.estimate(problem, state)
-        return least_squares.refit(problem, x) if self.refit and not getattr(self.solver, "fitted", False) else x
+        return least_squares.refit(problem, x) if self.refit and not self.solver.fitted else x
 
     def advance(self, fractions: list[float], last: bool) -> None:
         """Up to as many steps of every running row as ``fractions`` of the run are given.
 
         Rows that are done leave, unless these are the ``last`` steps anyway.
         """
-        before, count = self.progress, len(fractions)
-        scheduled = getattr(self.solver, "scheduled", False)
+        before = self.progress
         every = before.rows.size == self.goal.size
         goal, limit = (values if every else values[before.rows] for values in (self.goal, self.limit))
         with self._clocked():
-            if scheduled:
-                state = self.solver.leap(before.problem, before.state, count, goal, fractions)
-            elif hasattr(self.solver, "leap") and on_host(before.problem.y):
-                state = self.solver.leap(before.problem, before.state, count, goal)
-            else:
-                state = self._steps(before.problem, before.state, count, goal)
-            after = dataclasses.replace(before, iteration=before.iteration + count, state=state)
+            state = self.solver.steps(before.problem, before.state, goal, fractions)
+            after = dataclasses.replace(before, iteration=before.iteration + len(fractions), state=state)
             gap = to_numpy(state.gap)
             lost = ~(gap <= limit)
             done = lost | (gap <= goal)
@@ -228,21 +222,6 @@ class Run:
         if state.failed is not None:
             converged &= ~to_numpy(state.failed)
         return converged
-
-    def _steps(self, problem: Problem, state: Any, count: int, goal: np.ndarray[Any, Any]) -> Any:
-        """``count`` steps of a solver that does not leap, one on a CPU.
-
-        A row that is done within several of them takes no more, but for fused ones, which are cheaper than looking.
-        """
-        if on_host(problem.y):
-            return self.solver.step(problem, state)
-        fused = getattr(self.solver, "fused", None)
-        after = None if fused is None else fused(problem, state, count)
-        if after is not None:
-            return after
-        for _ in range(count):
-            state = kept_where_done(goal, state, self.solver.step(problem, state))
-        return state
 
     def _without(self, now: Progress, done: Any, lost: Any, before: Progress) -> Progress:
         """``now`` less the rows that are done; a row that ran away keeps the answer it had before the last step."""
@@ -315,8 +294,7 @@ def solve(
     ``check_fit=False`` leaves out the warning about answers that do not explain the data, for callers that ask for the
     best approximation with few nonzeros, whatever it may be.
     """
-    if isinstance(solver, type) or not hasattr(solver, "estimate"):
-        raise reject("method", repr(solver), "a configured solver such as DifferenceMap(beta=0.5)")
+    check_solver("method", solver)
     if callback is not None and not callable(callback):
         raise reject("callback", repr(callback), "a function of a snapshot, or None")
     max_iter = whole_number("max_iter", max_iter, 1)
@@ -337,7 +315,7 @@ def solve(
         count, each = min(looks) - now, 0.0
         if not on_host(problem.y):
             count = min(count, LOOK_AT_GPU)
-        elif callback is not None or not hasattr(solver, "leap"):
+        elif callback is not None or not solver.leaps:
             count = 1
         if max_seconds is not None and count > 1:
             # As many steps as have so far taken a hundredth of the time there is.
@@ -410,16 +388,10 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
 
 
 @lru_cache
-def _compile(solver: Any, dtype: Any, large: bool) -> None:
+def _compile(solver: Solver, dtype: Any, large: bool) -> None:
     """Run the solver on a small problem, so that its kernels are compiled, or those for large ones."""
     batch = LARGE // 5 + 1 if large else 1
     tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((batch, 3)).astype(dtype), 2)
     with np.errstate(all="ignore"):
-        state = solver.init(tiny)
-        if getattr(solver, "scheduled", False):
-            state = solver.leap(tiny, state, 4, np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
-        elif hasattr(solver, "leap"):
-            state = solver.leap(tiny, state, 2, np.full(batch, -1.0))
-        else:
-            state = solver.step(tiny, state)
+        state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
         solver.estimate(tiny, state)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
-from ..backend.arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, squared_norm
+from ..backend.arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, on_host, squared_norm
 from ..backend.checks import settle_number
 from ..backend.devices import product_precision
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
 from ..sets.projections import DataProjection, Relaxed, keep_largest
-from .base import Need, State, in_blocks
+from .base import Solver, State, in_blocks
 
 
 def shrink(x: Array, threshold: float, p: float) -> Array:
@@ -36,7 +37,7 @@ class ADMMState(State):
 
 
 @dataclass(frozen=True)
-class ADMM:
+class ADMM(Solver):
     """Minimise 1/2 ||Phi x - y||^2 + lam G_p(z) subject to x = z; G_p is the penalty that p-shrinkage belongs to.
 
         x <- argmin 1/2 ||Phi x - y||^2 + mu/2 ||x - (z - u)||^2      (the relaxed data projection of z - u, alpha = mu)
@@ -59,8 +60,8 @@ class ADMM:
     """
 
     name: ClassVar[str] = "admm"
-    needs: ClassVar[frozenset[Need]] = frozenset()
     compiled: ClassVar[bool] = True
+    leaps: ClassVar[bool] = True
 
     mu: float = 0.3162
     lam: float = 0.03981
@@ -88,9 +89,12 @@ class ADMM:
         gap = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
         return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
 
-    def leap(self, problem: Problem, state: ADMMState, count: int, goal: Array) -> ADMMState:
-        """``count`` steps, in blocks of rows that run side by side, one on each core."""
-        space = problem.operator.row_space
+    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+        """Steps in blocks of rows that run side by side, one on each core; on a GPU, fused ones where they can be."""
+        space, count = problem.operator.row_space, len(fractions)
+        if not on_host(problem.y):
+            after = self._fused(problem, state, count)
+            return super().steps(problem, state, goal, fractions) if after is None else after
 
         def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
             if not (is_numpy(namespace(state.z)) and not is_complex(state.z) and isinstance(space, SingularVectors)):
@@ -103,7 +107,7 @@ class ADMM:
 
         return cast(ADMMState, in_blocks(problem, state, state.z, count, goal, some_steps))
 
-    def fused(self, problem: Problem, state: ADMMState, count: int) -> ADMMState | None:
+    def _fused(self, problem: Problem, state: ADMMState, count: int) -> ADMMState | None:
         """``count`` steps on a GPU."""
         space = problem.operator.row_space
         if not (has_fused_steps(state.z) and isinstance(space, SingularVectors)):

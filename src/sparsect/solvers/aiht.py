@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..backend.arrays import Array, epsilon, namespace, norm, real_vecdot, squared_norm
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State
+from .base import Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class HardThresholdingState(State):
 
 
 @dataclass(frozen=True)
-class NormalizedHardThresholding:
+class NormalizedHardThresholding(Solver):
     """Normalised iterative hard thresholding, x <- P_A(x + mu Phi^H (y - Phi x)).
 
     mu is the best step for the current support; where the support would change, mu is reduced until
@@ -42,8 +42,7 @@ class NormalizedHardThresholding:
     """
 
     name: ClassVar[str] = "niht"
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    scale_free: ClassVar[bool] = True
+    scale_free = True
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> HardThresholdingState:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..backend.arrays import Array, epsilon, namespace, norm
 from ..problems import Problem
 from ..sets.projections import DataProjection, DataSet, Relaxed, keep_largest
-from .base import Need, State
+from .base import Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class AlternatingMapState(State):
 
 
 @dataclass(frozen=True)
-class AlternatingMap:
+class AlternatingMap(Solver):
     """x <- P_A(P_B(x)), the paper's point of comparison (section 2.1); resembles ECME for known sparsity.
 
     The *gap* is ||x - P_B(x)|| before thresholding, the distance between the sets where they were last compared. A
@@ -35,7 +35,6 @@ class AlternatingMap:
     """
 
     name: ClassVar[str] = "alternating-map"
-    needs: ClassVar[frozenset[Need]] = frozenset()
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
 

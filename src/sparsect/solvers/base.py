@@ -7,10 +7,11 @@ each signal, so the loop can drop rows that are done.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -140,16 +141,6 @@ def device_for(solver: Any, device: str | None) -> str | None:
     return None if device == "auto" and Need.HOST in solver.needs else device
 
 
-def check_solver(name: str, solver: Any) -> Solver:
-    """``solver`` if it has all that the loop asks of one; a class, or anything else, is refused."""
-    missing = [part for part in ("init", "step", "estimate", "name", "needs") if not hasattr(solver, part)]
-    if isinstance(solver, type) or missing:
-        hint = f" (it has no {', '.join(missing)})" if 0 < len(missing) < 5 else ""
-        raise reject(name, repr(solver) + hint, "a name, or a configured solver such as DifferenceMap(beta=0.5)")
-    known: Solver = solver
-    return known
-
-
 class Need(Enum):
     """What a solver may need of a problem, with the words for when it is not there."""
 
@@ -159,36 +150,82 @@ class Need(Enum):
     HOST = "NumPy arrays (device 'cpu'), not ones of another array library"
 
 
-class Solver(Protocol):
-    """What the loop asks of an algorithm; a frozen dataclass whose fields are its settings.
+class Solver(ABC):
+    """An algorithm: settings, and three pure functions that the loop calls.
 
-    What a solver may also have:
+    A solver is a frozen dataclass whose fields are its settings. It overrides ``init``, ``step`` and ``estimate``; all
+    else has a default that works.
 
-    - ``leap(problem, state, count, goal)``, if its rows are independent of each other: up to ``count`` steps at once,
-      fewer in rows whose gap comes down to ``goal``; the loop uses it in main memory, where nobody looks in between;
-    - ``compiled = True``: it is run once on a tiny problem before the clock starts, so that compilation never counts;
-    - ``scheduled = True``: ``step`` has a third argument, the fraction of the run's iterations or seconds that is over,
-      from 0 to 1, so that a smaller budget shortens the schedule instead of cutting it off; it has a ``leap``, too,
-      used everywhere, whose fifth argument is the fractions for each of its steps;
-    - ``fused(problem, state, count)``: ``count`` steps of all rows on a GPU by kernels of their own, or None where they
-      cannot take this problem; there, rows are looked at every so many steps only;
-    - ``approximates = True``: it promises the best fit with s nonzeros, however much of y that leaves;
-    - ``fitted = True``: its estimate is the least-squares fit on its support, so that a refit would change nothing;
-    - ``uses_noise_norm = True``: it takes the problem's noise level into account;
-    - ``scale_free = True``: none of its settings depends on the units of Phi and y, so that the loop brings both to
-      scale before anything can overflow;
-    - ``gap_is_residual = True``: its gap is ||Phi x - y||, in the units of y instead of those of x.
+    Attributes
+    ----------
+    name : str
+        What ``recover(method=...)`` and the command line call it.
+    needs : frozenset of Need
+        What it cannot do without; a problem that does not have it is refused before anything is computed.
+    uses_noise_norm : bool
+        Whether it takes the problem's noise level into account.
+    gap_is_residual : bool
+        Whether its gap is ||Phi x - y||, in the units of y instead of those of x.
+    compiled : bool
+        Whether it has compiled kernels: it is then run on a tiny problem before the clock starts.
+    leaps : bool
+        Whether several ``steps`` at once are faster in main memory than one after the other.
     """
 
     name: ClassVar[str]
-    needs: ClassVar[frozenset[Need]]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    uses_noise_norm: ClassVar[bool] = False
+    gap_is_residual: ClassVar[bool] = False
+    compiled: ClassVar[bool] = False
+    leaps: ClassVar[bool] = False
 
+    @abstractmethod
     def init(self, problem: Problem) -> Any:
         """The state before the first step."""
 
+    @abstractmethod
     def step(self, problem: Problem, state: Any) -> Any:
         """The state one step on; ``state`` itself is left as it was."""
 
+    @abstractmethod
     def estimate(self, problem: Problem, state: Any) -> Array:
         """The answer so far: (batch, n), at most ``problem.sparsity`` nonzeros a row."""
+
+    def steps(self, problem: Problem, state: Any, goal: np.ndarray[Any, Any], fractions: Sequence[float]) -> Any:
+        """One step for each of ``fractions``, fewer in rows whose gap comes down to ``goal``.
+
+        A fraction is the part of the run's iterations or seconds that is over before its step, from 0 to 1, so that a
+        schedule can follow the budget.
+        """
+        if len(fractions) == 1:
+            return self.step(problem, state)
+        for _ in fractions:
+            state = kept_where_done(goal, state, self.step(problem, state))
+        return state
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether no setting depends on the units of Phi and y, so that the loop may bring both to scale."""
+        return False
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimate is the least-squares fit on its support, so that a refit would change nothing."""
+        return False
+
+    @property
+    def approximates(self) -> bool:
+        """Whether the best fit with s nonzeros is promised, however much of y that leaves."""
+        return False
+
+    @property
+    def finds_sparsity(self) -> bool:
+        """Whether estimates may have more than s nonzeros, because their number is found out."""
+        return False
+
+
+def check_solver(name: str, solver: Any) -> Solver:
+    """``solver`` if it is one; a class, or anything else, is refused."""
+    if not isinstance(solver, Solver):
+        raise reject(name, repr(solver), "a name, or a configured solver such as DifferenceMap(beta=0.5)")
+    return solver

@@ -11,7 +11,7 @@ from ..backend.checks import settle_number
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State
+from .base import Need, Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class IRLSState(State):
 
 
 @dataclass(frozen=True)
-class IRLS:
+class IRLS(Solver):
     """Minimise sum (|x_i|^2 + epsilon)^(p/2) with Phi x close to y, by weighted least squares with epsilon going to 0.
 
         Q <- diag((|x_i|^2 + epsilon)^(1 - p/2))
@@ -50,7 +50,7 @@ class IRLS:
 
     name: ClassVar[str] = "irls"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
-    scale_free: ClassVar[bool] = True
+    scale_free = True
 
     alpha: float = 0.01585
     beta: float = 0.001

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..backend.arrays import Array, epsilon, is_single, squared_norm
 from ..backend.checks import within
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State
+from .base import Need, Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class LeastAngleState(State):
 
 
 @dataclass(frozen=True)
-class LeastAngleRegression:
+class LeastAngleRegression(Solver):
     """Follow the lasso path from x = 0: one column joins or leaves a step.
 
     After k steps, x is the minimiser of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change
@@ -68,9 +69,10 @@ class LeastAngleRegression:
 
     name: ClassVar[str] = "lars"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.REAL, Need.HOST})
-    scale_free: ClassVar[bool] = True
+    scale_free = True
     gap_is_residual: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    leaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> LeastAngleState:
         """x = 0."""
@@ -94,16 +96,16 @@ class LeastAngleRegression:
             taken=np.zeros(batch, dtype=np.int64),
         )
 
-    def step(self, problem: Problem, state: LeastAngleState) -> LeastAngleState:
+    def step(self, problem: Problem, state: Any) -> Any:
         """One step of the path in every row."""
-        return self.leap(problem, state, 1, np.zeros(problem.batch))
+        return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
-    def leap(self, problem: Problem, state: LeastAngleState, count: int, goal: Array) -> LeastAngleState:
-        """Up to ``count`` steps of the path in every row, until the gap is at most ``goal``."""
+    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+        """A step of the path for each of the fractions in every row, until the gap is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import least_angle
 
-        gram, batch = problem.operator.gram_matrix, problem.batch
+        gram, batch, count = problem.operator.gram_matrix, problem.batch, len(fractions)
         state = _with_room(state, min(int(state.size.max(initial=0)) + count, *problem.operator.shape))
         names = ("x", "correlation", "L", "order", "size", "status", "skip", "energy", "taken")
         fresh = {name: getattr(state, name).copy() for name in names}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..backend.arrays import Array, contiguous, epsilon, squared_norm
 from ..backend.checks import within
 from ..operators.least_squares import DEPENDENT
 from ..problems import Problem
-from .base import Need, State
+from .base import Need, Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class PursuitState(State):
 
 
 @dataclass(frozen=True)
-class OrthogonalMatchingPursuit:
+class OrthogonalMatchingPursuit(Solver):
     """Take one column a step, the one best correlated with the residual, and fit by least squares on all taken.
 
     One selection is one iteration. A row settles after s selections, when its residual is at most ``noise_norm`` (if
@@ -49,11 +50,12 @@ class OrthogonalMatchingPursuit:
 
     name: ClassVar[str] = "omp"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
-    scale_free: ClassVar[bool] = True
+    scale_free = True
     gap_is_residual: ClassVar[bool] = True
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
-    fitted: ClassVar[bool] = True
+    leaps: ClassVar[bool] = True
+    fitted = True
     follow_freedom: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> PursuitState:
@@ -78,17 +80,18 @@ class OrthogonalMatchingPursuit:
             taken=count,
         )
 
-    def step(self, problem: Problem, state: PursuitState) -> PursuitState:
+    def step(self, problem: Problem, state: Any) -> Any:
         """One selection in every row."""
-        return self.leap(problem, state, 1, np.zeros(problem.batch))
+        return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
-    def leap(self, problem: Problem, state: PursuitState, count: int, goal: Array) -> PursuitState:
-        """Up to ``count`` selections in every row, until the gap is at most ``goal``."""
+    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+        """A selection for each of the fractions in every row, until the gap is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
         operator, batch = problem.operator, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
+        count = len(fractions)
         limit = min(problem.sparsity, int(state.taken.max(initial=0)) + count)
         correlation, freedom, energy, taken = (
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)

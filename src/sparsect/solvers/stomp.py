@@ -14,7 +14,7 @@ from ..backend.checks import reject, settle_number, whole_number
 from ..operators.least_squares import on_support
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State
+from .base import Solver, State
 
 
 class ThresholdRule(ABC):
@@ -76,7 +76,7 @@ class StagewiseState(State):
 
 
 @dataclass(frozen=True)
-class StagewiseOMP:
+class StagewiseOMP(Solver):
     """Each stage takes all columns whose correlation with the residual stands out, and fits by least squares.
 
         c <- Phi^H r, columns at norm 1,   noise level ||r|| / sqrt(m)
@@ -98,8 +98,7 @@ class StagewiseOMP:
     """
 
     name: ClassVar[str] = "stomp"
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    scale_free: ClassVar[bool] = True
+    scale_free = True
     gap_is_residual: ClassVar[bool] = True
 
     threshold: ThresholdRule = FalseDiscovery()

@@ -10,7 +10,7 @@ from ..backend.arrays import Array, namespace, norm
 from ..operators.least_squares import on_support
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State
+from .base import Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class SubspacePursuitState(State):
 
 
 @dataclass(frozen=True)
-class SubspacePursuit:
+class SubspacePursuit(Solver):
     """Keep s columns; each step adds the s best correlated with the residual, fits, and keeps the s largest.
 
         T' <- T and the s largest |Phi^H r|
@@ -37,8 +37,7 @@ class SubspacePursuit:
     """
 
     name: ClassVar[str] = "subspace-pursuit"
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    scale_free: ClassVar[bool] = True
+    scale_free = True
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> SubspacePursuitState:

@@ -23,7 +23,7 @@ from ..backend.checks import settle_number
 from ..operators.row_space import Orthonormal
 from ..problems import Problem
 from ..sets.projections import keep_largest
-from .base import Need, State, chosen
+from .base import Need, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
@@ -46,7 +46,7 @@ class MessageState(State):
 
 
 @dataclass(frozen=True)
-class VectorAMP:
+class VectorAMP(Solver):
     """Bayes-optimal recovery where Phi is random enough: the yardstick for how well any method could do.
 
     x is taken to be zero with probability 1 - density and normal with the given variance otherwise, the noise normal. A

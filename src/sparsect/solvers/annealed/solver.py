@@ -28,7 +28,7 @@ from ...operators.least_squares import refit
 from ...operators.row_space import Orthonormal, SingularVectors
 from ...problems import Problem
 from ...sets.projections import DataProjection, Relaxed, advance, keep_largest
-from ..base import Need, chosen, in_blocks, kept_where_done
+from ..base import Solver, chosen, in_blocks, kept_where_done
 from ..vamp import MessageState, VectorAMP, exploded
 
 # alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
@@ -78,7 +78,7 @@ class AnnealedState(MessageState):
 
 
 @dataclass(frozen=True)
-class AnnealedDifferenceMap:
+class AnnealedDifferenceMap(Solver):
     """The Difference Map at beta = 1, over-relaxed, with a data set that hardens along the run; nothing is to be tuned.
 
         w <- Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
@@ -109,10 +109,9 @@ class AnnealedDifferenceMap:
     """
 
     name: ClassVar[str] = "annealed-difference-map"
-    needs: ClassVar[frozenset[Need]] = frozenset()
-    scale_free: ClassVar[bool] = True
-    scheduled: ClassVar[bool] = True
+    scale_free = True
     compiled: ClassVar[bool] = True
+    leaps: ClassVar[bool] = True
     uses_noise_norm: ClassVar[bool] = True
 
     goal: str = "recovery"
@@ -220,15 +219,18 @@ class AnnealedDifferenceMap:
     def _closed(self, state: AnnealedState) -> Array:
         return state.gap <= CLOSED * state.scale
 
-    def leap(
-        self, problem: Problem, state: AnnealedState, count: int, goal: Array, fractions: Sequence[float]
-    ) -> AnnealedState:
-        """``count`` steps, in blocks of rows that run side by side, one on each core."""
+    @property
+    def finds_sparsity(self) -> bool:
+        """Whether the number of nonzeros is learned."""
+        return self.learn_sparsity
+
+    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
+        """Steps in blocks of rows that run side by side, one on each core."""
 
         def some_steps(part: Problem, running: AnnealedState, taken: int, goal: Array) -> tuple[AnnealedState, int]:
             return self._some_steps(part, running, fractions[taken:], goal)
 
-        return cast(AnnealedState, in_blocks(problem, state, state.x, count, goal, some_steps))
+        return cast(AnnealedState, in_blocks(problem, state, state.x, len(fractions), goal, some_steps))
 
     def _some_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
