@@ -28,6 +28,8 @@ from sparsect.problems import Problem
 
 HERE = Path(__file__).parent
 ROWS, STEPS = 200_000, 25
+# A gap that no row comes down to.
+NEVER = np.full(ROWS, -1.0)
 CHOICES = PRECISIONS[1:]
 CODER = ADMM(mu=3.0, lam=0.03)
 BUDGETS = (15, 30, 60, 120, 250, 500, 1000)
@@ -105,9 +107,8 @@ def iteration_table(operator, y, speed):
         (image, correction), _ = products(operator.row_space.basis, precision, ROWS)
         with gpu_options(precision=precision):
             for name, solver in solvers.items():
-                never = np.full(ROWS, -1.0)
-                state = solver.steps(problem, solver.init(problem), never, [0.0] * 10)
-                each = steady(lambda count, run=solver.steps, at=state: run(problem, at, never, [0.0] * count)) / ROWS
+                state = solver.steps(problem, solver.init(problem), NEVER, [0.0] * 10)
+                each = steady(lambda count, run=solver.steps, at=state: run(problem, at, NEVER, [0.0] * count)) / ROWS
                 calls = 2 if name == "beta = 0.14" else 1
                 work, bytes_ = calls * (image + correction) / ROWS, moved(name, precision, n, rank) / speed
                 floor = f"{1e9 * work:.1f} + {1e9 * bytes_:.1f} = {1e9 * (work + bytes_):.1f}"

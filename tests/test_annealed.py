@@ -14,10 +14,10 @@ import sparsect
 from sparsect import AnnealedDifferenceMap, InputError
 from sparsect.backend.parallel import over_blocks
 from sparsect.kernels.fitting.cpu import fit
+from sparsect.kernels.posterior import posterior
 from sparsect.kernels.posterior.cpu import denoise
 from sparsect.operators.least_squares import on_support
 from sparsect.solvers.annealed import solver as annealed
-from sparsect.solvers.vamp import posterior
 
 pytestmark = pytest.mark.numerical
 

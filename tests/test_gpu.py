@@ -24,8 +24,8 @@ from sparsect.backend.arrays import has_fused_steps, has_kernels, to_numpy
 from sparsect.backend.devices import PRECISIONS, place, rows_at_a_time
 from sparsect.dictionary import ArraySource, PatchSource, learn
 from sparsect.dictionary.cluster import Cluster
+from sparsect.kernels.thresholding import advance, keep_largest
 from sparsect.operators.least_squares import on_support
-from sparsect.sets.projections import advance, keep_largest
 
 # What runs away in the end where there is no noise is warned of; that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsect.ConvergenceWarning")

@@ -361,7 +361,7 @@ class TestLeastSquares:
         problem = random_problem(20, 40, 6, snr_db=10, batch=7, rng=0)
         support = problem.x != 0
         whole = on_support(problem.operator, problem.y, support)
-        monkeypatch.setattr("sparsect.operators.least_squares.GROUP_BYTES", 24 * 36 * 2)
+        monkeypatch.setattr("sparsect.kernels.fitting.plain.GROUP_BYTES", 24 * 36 * 2)
         np.testing.assert_array_equal(on_support(problem.operator, problem.y, support), whole)
 
     def test_dependent_columns(self, rng):

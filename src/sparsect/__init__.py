@@ -16,7 +16,7 @@ from .problems import Problem, random_problem
 from .recover import recover
 from .run.loop import Snapshot, solve
 from .run.result import Result, load_result
-from .sets.projections import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
+from .sets import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
 from .solvers import (
     ADMM,
     IRLS,

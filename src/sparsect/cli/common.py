@@ -26,7 +26,7 @@ from ..backend.devices import PRECISIONS, gpu_options
 from ..dictionary.cluster import Cluster
 from ..images.settings import tuned_for_images
 from ..reporting import plots
-from ..sets.projections import Relaxed
+from ..sets import Relaxed
 from ..solvers import METHODS
 from ..solvers.base import Solver
 from ..solvers.imported import built, imported, is_own

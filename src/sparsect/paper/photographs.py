@@ -65,7 +65,7 @@ class Reconstructions:
             seconds = limit * problem.batch
             result = solve(problem, contender.images, max_iter=self.max_iter, max_seconds=seconds, record=())
             row: Row = {"image": image, "sparsity": sparsity, "solver": contender.name, "limit": limit}
-            for name, code in (("snr_db", result.x), ("refitted_snr_db", refit(problem, result.x))):
+            for name, code in (("snr_db", result.x), ("refitted_snr_db", refit(problem.operator, problem.y, result.x))):
                 row[name] = decibels(energy, float(((problem.operator.forward(code) - problem.y) ** 2).sum()))
                 if not np.isfinite(row[name]):
                     raise ArithmeticError("an estimate that is not a number")

@@ -192,7 +192,7 @@ class Run:
     def estimate(self, problem: Problem, state: Any) -> Array:
         """The solver's answer for the given rows, refitted if that was asked for and it is not a fit already."""
         x = self.solver.estimate(problem, state)
-        return least_squares.refit(problem, x) if self.refit and not self.solver.fitted else x
+        return least_squares.refit(problem.operator, problem.y, x) if self.refit and not self.solver.fitted else x
 
     def advance(self, fractions: list[float], last: bool) -> None:
         """Up to as many steps of every running row as ``fractions`` of the run are given.

@@ -1,25 +1,10 @@
-"""What is asked of x? One file a set, each with its projection."""
+"""What is asked of x? One small file for each set, with its projection."""
 
-from .projections import (
-    Affine,
-    Ball,
-    DataProjection,
-    DataSet,
-    Relaxed,
-    advance,
-    keep_largest,
-    project_data,
-    project_sparse,
-)
+from .affine import Affine
+from .ball import Ball
+from .base import DataSet
+from .data import DataProjection, project_data
+from .relaxed import Relaxed
+from .sparse import project_sparse
 
-__all__ = [
-    "Affine",
-    "Ball",
-    "DataProjection",
-    "DataSet",
-    "Relaxed",
-    "advance",
-    "keep_largest",
-    "project_data",
-    "project_sparse",
-]
+__all__ = ["Affine", "Ball", "DataProjection", "DataSet", "Relaxed", "project_data", "project_sparse"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
-from ..backend.arrays import Array, has_fused_steps, is_complex, is_numpy, namespace, norm, on_host, squared_norm
+from ..backend.arrays import Array, namespace, norm, on_host, squared_norm
 from ..backend.checks import settle_number
-from ..backend.devices import product_precision
-from ..operators.row_space import SingularVectors
+from ..kernels.shrinkage import shrink_steps
+from ..kernels.thresholding import keep_largest
+from ..operators.row_space import RowSpace, SingularVectors
 from ..problems import Problem
-from ..sets.projections import DataProjection, Relaxed, keep_largest
+from ..sets import DataProjection, Relaxed
 from .base import Solver, State, in_blocks
 
 
@@ -90,33 +91,24 @@ class ADMM(Solver):
         return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Steps in blocks of rows that run side by side, one on each core; on a GPU, fused ones where they can be."""
+        """Many steps at once, in blocks of rows that run side by side, one on each core; fused on a GPU."""
         space, count = problem.operator.row_space, len(fractions)
         if not on_host(problem.y):
-            after = self._fused(problem, state, count)
-            return super().steps(problem, state, goal, fractions) if after is None else after
+            after = self._many(space, state, count, goal)
+            return super().steps(problem, state, goal, fractions) if after is None else after[0]
 
         def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
-            if not (is_numpy(namespace(state.z)) and not is_complex(state.z) and isinstance(space, SingularVectors)):
-                return self.step(part, running), 1
-            from ..kernels.shrinkage.cpu import shrink as shrink_in_place
+            return self._many(space, running, count - taken, goal) or (self.step(part, running), 1)
 
-            settings = (self.mu, self.lam, self.p, count - taken, goal)
-            changing = (running.z, running.point, running.gap, running.taken)
-            return running, shrink_in_place(space.basis, running.target, *settings, *changing)
+        return in_blocks(problem, state, state.z, count, goal, some_steps)
 
-        return cast(ADMMState, in_blocks(problem, state, state.z, count, goal, some_steps))
-
-    def _fused(self, problem: Problem, state: ADMMState, count: int) -> ADMMState | None:
-        """``count`` steps on a GPU."""
-        space = problem.operator.row_space
-        if not (has_fused_steps(state.z) and isinstance(space, SingularVectors)):
+    def _many(self, space: RowSpace, state: ADMMState, count: int, goal: Array) -> tuple[ADMMState, int] | None:
+        """Up to ``count`` steps by kernels of their own, and how many; ``state`` may be changed in place."""
+        if not isinstance(space, SingularVectors):
             return None
-        from ..kernels.shrinkage.gpu import shrink as shrink_on_gpu
-
-        settings = (self.mu, self.lam, self.p, count, product_precision())
-        after = shrink_on_gpu(space.basis, state.target, *settings, state.z, state.point)
-        return dataclasses.replace(state, taken=state.taken + count, **after)
+        changing = {name: getattr(state, name) for name in ("z", "point", "gap", "taken")}
+        found = shrink_steps(space.basis, state.target, self.mu, self.lam, self.p, count, goal, changing)
+        return None if found is None else (dataclasses.replace(state, **found[0]), found[1])
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
         """P_A(z)."""

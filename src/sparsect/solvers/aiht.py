@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..backend.arrays import Array, epsilon, namespace, norm, real_vecdot, squared_norm
+from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Solver, State
 
 

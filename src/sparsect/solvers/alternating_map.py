@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..backend.arrays import Array, epsilon, namespace, norm
+from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from ..sets.projections import DataProjection, DataSet, Relaxed, keep_largest
+from ..sets import DataProjection, DataSet, Relaxed
 from .base import Solver, State
 
 

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..backend.arrays import Array, has_fused_steps, namespace, norm, on_host
+import numpy as np
+
+from ..backend.arrays import Array, namespace, norm, on_host
 from ..backend.checks import settle_number
-from ..backend.devices import product_precision
+from ..kernels.search import Schedule, difference_steps, search_steps
+from ..kernels.thresholding import advance, keep_largest
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..sets.projections import DataProjection, DataSet, Relaxed, advance, keep_largest
+from ..sets import DataProjection, DataSet, Relaxed
 from .base import Solver, State
 
 
@@ -126,22 +129,24 @@ class DifferenceMap(Solver):
         """``count`` steps on a GPU, if B is damped alike for all rows."""
         data, s = DataProjection(problem, self.data_set), problem.sparsity
         space, alpha = data.space, data.data_set.alpha
-        if not (has_fused_steps(state.x) and isinstance(space, SingularVectors) and alpha is not None):
+        if not isinstance(space, SingularVectors) or alpha is None:
             return None
-        if not 0 < s < state.x.shape[-1]:
-            return None
-        from ..kernels.search.gpu import differ, search
-
-        precision, xp = product_precision(), namespace(state.x)
+        after: Any
         if state.sparse is not None:
-            now = (state.x, state.image, state.sparse, state.sparse_image)
-            after = differ(space.basis, state.target, alpha, s, self.beta, count, precision, *now)
-            return dataclasses.replace(state, **after)
-        point, steps, never = xp.zeros_like(state.x), xp.zeros_like(state.gap), xp.full_like(state.gap, -1.0)
-        settings = ([alpha] * count, [s] * count, [False] * count, 1.0, never, precision, False)
-        rows = {"gap": state.gap, "taken": steps, "unchanged": steps}
-        after = search(space.basis, state.target, *settings, x=state.x, image=state.image, sparse=point, **rows)
-        return dataclasses.replace(state, **{name: after[name] for name in ("x", "image", "gap")})
+            now = {name: getattr(state, name) for name in ("x", "image", "sparse", "sparse_image")}
+            after = difference_steps(space.basis, state.target, alpha, s, self.beta, count, now)
+            return None if after is None else dataclasses.replace(state, **after)
+        xp, schedule = namespace(state.x), Schedule([alpha] * count, [s] * count, [False] * count)
+        steps = xp.zeros_like(state.gap)
+        now = {"x": state.x, "image": state.image, "sparse": xp.zeros_like(state.x), "gap": state.gap}
+        now |= {"taken": steps, "unchanged": steps, "total": None, "power": None, "count": None}
+        never = np.full(problem.batch, -1.0)
+        after = search_steps(space.basis, state.target, schedule, 1.0, never, now, compared=False)
+        return (
+            None
+            if after is None
+            else dataclasses.replace(state, **{name: after[0][name] for name in ("x", "image", "gap")})
+        )
 
     def estimate(self, problem: Problem, state: DifferenceMapState) -> Array:
         """P_A(x), the paper's thresholded iterate, or P_A(f_B(x)), the map's own point of A: whichever fits y better.

@@ -8,9 +8,9 @@ from typing import ClassVar, cast
 
 from ..backend.arrays import Array, conj, is_complex, namespace, norm
 from ..backend.checks import settle_number
+from ..kernels.thresholding import keep_largest
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Need, Solver, State
 
 

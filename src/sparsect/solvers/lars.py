@@ -11,8 +11,8 @@ import numpy as np
 
 from ..backend.arrays import Array, epsilon, is_single, squared_norm
 from ..backend.checks import within
+from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Need, Solver, State
 
 

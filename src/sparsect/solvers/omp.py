@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend.arrays import Array, contiguous, epsilon, squared_norm
 from ..backend.checks import within
-from ..operators.least_squares import DEPENDENT
+from ..kernels.fitting import DEPENDENT
 from ..problems import Problem
 from .base import Need, Solver, State
 

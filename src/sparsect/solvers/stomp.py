@@ -11,9 +11,9 @@ import numpy as np
 
 from ..backend.arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
 from ..backend.checks import reject, settle_number, whole_number
+from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import on_support
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Solver, State
 
 

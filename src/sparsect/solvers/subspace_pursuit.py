@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..backend.arrays import Array, namespace, norm
+from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import on_support
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Solver, State
 
 

@@ -10,19 +10,17 @@ import numpy as np
 
 from ..backend.arrays import (
     Array,
-    has_kernels,
-    is_complex,
     namespace,
     norm,
     on_host,
     squared_norm,
     to_numpy,
-    worth_compiling,
 )
 from ..backend.checks import settle_number
+from ..kernels.posterior import denoise, posterior
+from ..kernels.thresholding import keep_largest
 from ..operators.row_space import Orthonormal
 from ..problems import Problem
-from ..sets.projections import keep_largest
 from .base import Need, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
@@ -149,7 +147,7 @@ class VectorAMP(Solver):
     def exchange(self, problem: Problem, state: Any) -> Any:
         """Both messages, and a step of expectation maximisation."""
         xp, keep = namespace(state.x), self.damping
-        x, var, active, power = denoised(state)
+        x, var, active, power = denoise(state.r, state.gamma, state.density, state.variance)
         precision = 1 / var
         gamma2 = _bounded(precision - state.gamma, state)
         r2 = (precision[:, None] * x - state.gamma[:, None] * state.r) / gamma2[:, None]
@@ -207,46 +205,6 @@ class VectorAMP(Solver):
 def exploded(before: MessageState, after: MessageState) -> Array:
     """Rows whose messages disagree all at once, as they can where rounding is all the noise that is left."""
     return after.gap > EXPLODED * before.gap
-
-
-def denoised(state: MessageState) -> tuple[Array, Array, Array, Array]:
-    """Posterior mean of x given the message r, and for each row its mean variance, expected nonzeros and power."""
-    xp, arguments = namespace(state.r), (state.r, state.gamma, state.density, state.variance)
-    if worth_compiling(state.r):
-        from ..backend.parallel import over_rows
-        from ..kernels.posterior.cpu import denoise
-
-        x, sums = np.empty_like(state.r), [np.empty_like(state.gamma) for _ in range(3)]
-        over_rows(denoise, x.shape[0], *arguments, x, *sums, work=20 * x.shape[1])
-        return x, sums[0], sums[1], sums[2]
-    if has_kernels(state.r):
-        from ..kernels.posterior.gpu import denoise as denoise_on_gpu
-
-        return denoise_on_gpu(*arguments)
-    x, var, active, power = posterior(*arguments, kappa=1.0 if is_complex(state.r) else 0.5)
-    return x, xp.mean(var, axis=-1), xp.sum(active, axis=-1), xp.sum(power, axis=-1)
-
-
-def posterior(
-    r: Array, gamma: Array, density: Array, variance: Array, kappa: float
-) -> tuple[Array, Array, Array, Array]:
-    """Bernoulli-Gaussian x given r = x + N(0, 1/gamma): mean, variance, P(x nonzero), and E|x|^2.
-
-    ``kappa`` is 1/2 for real and 1 for complex data.
-    """
-    xp = namespace(r)
-    gamma, density, variance = (value[:, None] for value in (gamma, density, variance))
-    square = xp.abs(r) ** 2
-    gain = variance * gamma / (1 + variance * gamma)
-    odds = (
-        xp.log(density / (1 - density + 1e-12)) - kappa * xp.log(1 + variance * gamma) + kappa * square * gamma * gain
-    )
-    active = 1 / (1 + xp.exp(-_clip(odds, -80.0, 80.0)))
-    mean = gain * r
-    power = active * (gain / gamma + xp.abs(mean) ** 2)
-    x = active * mean
-    var = power - xp.abs(x) ** 2
-    return x, xp.where(var > 1e-300, var, xp.full_like(var, 1e-300)), active, power
 
 
 def state_evolution(

@@ -1,1 +1,31 @@
 """Posterior mean of Bernoulli-Gaussian entries seen in normal noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backend.arrays import Array, has_kernels, is_complex, namespace, worth_compiling
+from .plain import posterior
+
+__all__ = ["denoise", "posterior"]
+
+
+def denoise(r: Array, gamma: Array, density: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
+    """Posterior mean of x given r = x + N(0, 1/gamma), and for each row its mean variance, expected nonzeros and power.
+
+    r is (batch, n); gamma, density and variance have a number for each row.
+    """
+    if worth_compiling(r):
+        from ...backend.parallel import over_rows
+        from . import cpu
+
+        x, sums = np.empty_like(r), [np.empty_like(gamma) for _ in range(3)]
+        over_rows(cpu.denoise, x.shape[0], r, gamma, density, variance, x, *sums, work=20 * x.shape[1])
+        return x, sums[0], sums[1], sums[2]
+    if has_kernels(r):
+        from . import gpu
+
+        return gpu.denoise(r, gamma, density, variance)
+    xp = namespace(r)
+    x, var, active, power = posterior(r, gamma, density, variance, kappa=1.0 if is_complex(r) else 0.5)
+    return x, xp.mean(var, axis=-1), xp.sum(active, axis=-1), xp.sum(power, axis=-1)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 
 from ...backend.parallel import compiled
+from .limits import CERTAIN, LEAST, NEVER_ALL
 
 
 @compiled
 def denoise(first, last, r, gamma, density, variance, x, var, active, power):
-    """``solvers.vamp.posterior`` for real rows: x (batch, n), and for each row mean var, total active, total power."""
+    """The posterior of real rows: x (batch, n), and for each row mean var, total active, total power."""
     n = r.shape[1]
     for row in range(first, last):
         precision, spread = float(gamma[row]), float(variance[row])
         gain = spread * precision / (1 + spread * precision)
-        prior = math.log(density[row] / (1 - density[row] + 1e-12)) - 0.5 * math.log1p(spread * precision)
+        prior = math.log(density[row] / (1 - density[row] + NEVER_ALL)) - 0.5 * math.log1p(spread * precision)
         left, some, energy = 0.0, 0.0, 0.0
         for j in range(n):
             value = float(r[row, j])
-            odds = min(max(prior + 0.5 * value * value * precision * gain, -80.0), 80.0)
+            odds = min(max(prior + 0.5 * value * value * precision * gain, -CERTAIN), CERTAIN)
             chance = 1 / (1 + math.exp(-odds))
             mean = gain * value
             square = chance * (gain / precision + mean * mean)
             x[row, j] = chance * mean
             some += chance
             energy += square
-            left += max(square - chance * chance * mean * mean, 1e-300)
+            left += max(square - chance * chance * mean * mean, LEAST)
         var[row], active[row], power[row] = left / n, some, energy

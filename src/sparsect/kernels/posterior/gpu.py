@@ -1,4 +1,4 @@
-"""Bernoulli-Gaussian posterior of every entry of a row, on a GPU; see ``kernels/denoising.py``."""
+"""Bernoulli-Gaussian posterior of every entry of a row, on a GPU; see ``plain.py``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import triton.language as tl
 
 from ...backend.arrays import Array
 from ..gpu_rows import launch
+from . import limits
+
+# Triton takes constants from outside in this form only.
+CERTAIN, NEVER_ALL, LEAST = (tl.constexpr(value) for value in (limits.CERTAIN, limits.NEVER_ALL, limits.LEAST))
 
 
 @triton.jit
@@ -16,14 +20,14 @@ def _denoise(R, GAMMA, DENSITY, VARIANCE, X, VAR, ACTIVE, POWER, n: tl.constexpr
     r = tl.load(R + row * n + j, mask=inside, other=0)
     precision, density, spread = tl.load(GAMMA + row), tl.load(DENSITY + row), tl.load(VARIANCE + row)
     gain = spread * precision / (1 + spread * precision)
-    prior = tl.log(density / (1 - density + 1e-12)) - 0.5 * tl.log(1 + spread * precision)
-    odds = tl.minimum(tl.maximum(prior + 0.5 * r * r * precision * gain, -80.0), 80.0)
+    prior = tl.log(density / (1 - density + NEVER_ALL)) - 0.5 * tl.log(1 + spread * precision)
+    odds = tl.minimum(tl.maximum(prior + 0.5 * r * r * precision * gain, -CERTAIN), CERTAIN)
     chance = tl.where(inside, 1 / (1 + tl.exp(-odds)), 0)
     mean = gain * r
     square = chance * (gain / precision + mean * mean)
     x = chance * mean
     tl.store(X + row * n + j, x, mask=inside)
-    tl.store(VAR + row, tl.sum(tl.maximum(square - x * x, 0), 0) / n)
+    tl.store(VAR + row, tl.sum(tl.where(inside, tl.maximum(square - x * x, LEAST), 0), 0) / n)
     tl.store(ACTIVE + row, tl.sum(chance, 0))
     tl.store(POWER + row, tl.sum(square, 0))
 

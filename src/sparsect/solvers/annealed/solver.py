@@ -12,10 +12,6 @@ from typing import Any, ClassVar, cast
 from ...backend.arrays import (
     Array,
     epsilon,
-    from_numpy,
-    has_fused_steps,
-    is_complex,
-    is_numpy,
     is_single,
     namespace,
     norm,
@@ -23,11 +19,12 @@ from ...backend.arrays import (
     squared_norm,
 )
 from ...backend.checks import choice, reject
-from ...backend.devices import product_precision
+from ...kernels.search import Schedule, search_steps
+from ...kernels.thresholding import advance, keep_largest
 from ...operators.least_squares import refit
 from ...operators.row_space import Orthonormal, SingularVectors
 from ...problems import Problem
-from ...sets.projections import DataProjection, Relaxed, advance, keep_largest
+from ...sets import DataProjection, Relaxed
 from ..base import Solver, chosen, in_blocks, kept_where_done
 from ..vamp import MessageState, VectorAMP, exploded
 
@@ -241,26 +238,17 @@ class AnnealedDifferenceMap(Solver):
         """
         space = problem.operator.row_space
         overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
-        kept = [self._kept(problem, over, state.gamma is not None) for over in overs]
-        fused = has_fused_steps(state.x)
-        fast = fused or (is_numpy(namespace(state.x)) and not is_complex(state.x))
-        if not (
-            fast and overs and isinstance(space, SingularVectors) and 0 < min(kept) <= max(kept) < state.x.shape[-1]
-        ):
-            return self._plain_steps(problem, state, fractions[: len(overs) or None], goal, not overs)
-        averaged = [self._averages(over) for over in overs]
-        alphas = [self._alpha(problem, over) for over in overs]
-        schedule = (alphas, kept, averaged, RELAXATION)
-        changing = {name: getattr(state, name) for name in CHANGING}
-        if fused:
-            from ...kernels.search.gpu import search as search_on_gpu
-
-            how = (namespace(state.gap).astype(from_numpy(goal, state.gap), state.gap.dtype), product_precision(), True)
-            after = search_on_gpu(space.basis, state.target, *schedule, *how, **changing)
-            return dataclasses.replace(state, **after), len(overs)
-        from ...kernels.search.cpu import search
-
-        return state, search(space.basis, state.target, *schedule, goal, **changing)
+        if overs and isinstance(space, SingularVectors):
+            schedule = Schedule(
+                alphas=[self._alpha(problem, over) for over in overs],
+                kept=[self._kept(problem, over, state.gamma is not None) for over in overs],
+                averaged=[self._averages(over) for over in overs],
+            )
+            changing = {name: getattr(state, name) for name in CHANGING}
+            found = search_steps(space.basis, state.target, schedule, RELAXATION, goal, changing)
+            if found is not None:
+                return dataclasses.replace(state, **found[0]), found[1]
+        return self._plain_steps(problem, state, fractions[: len(overs) or None], goal, not overs)
 
     def _plain_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array, messages: bool
@@ -280,7 +268,7 @@ class AnnealedDifferenceMap(Solver):
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
         """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""
         if self.goal == "approximation":
-            return refit(problem, state.sparse)
+            return refit(problem.operator, problem.y, state.sparse)
         xp = namespace(state.x)
         average = keep_largest(self._mean(state), problem.sparsity)
         misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))

@@ -1,0 +1,75 @@
+"""B = {x : ||Phi x - y|| <= noise_norm}, projected onto exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..backend.arrays import Array, epsilon, namespace, norm, real_dtype, real_vecdot
+from ..backend.checks import reject
+from ..operators.row_space import RowSpace
+from ..problems import Problem
+from .base import DataSet
+
+# Newton's iteration for the ball took at most 19 steps on anything tried; this only bounds it.
+MAX_NEWTON = 60
+
+
+@dataclass(frozen=True)
+class Ball(DataSet):
+    """B = {x : ||Phi x - y|| <= noise_norm}, projected onto exactly.
+
+    The nearest point is the relaxed one for the alpha at which the residual has just the norm allowed; with
+    nu = 1 / alpha, that is 1 / ||(I + nu K)^-1 r|| = 1 / radius, K = Phi Phi^H. The left side is concave and
+    increasing in nu, so Newton's iteration from nu = 0 climbs to the root without ever passing it.
+    """
+
+    def radius(self, problem: Problem, target: Array) -> Array:
+        if problem.noise_norm is None:
+            raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
+        defect = problem.operator.row_space.defect(problem.y, target)
+        xp = namespace(defect)
+        slack = problem.noise_norm - defect
+        # The defect is known only to the accuracy of a solve.
+        short = slack < -10 * problem.operator.row_space.tolerance(problem.y) * norm(problem.y)
+        if bool(xp.any(short)):
+            row = int(xp.argmax(xp.astype(short, xp.int8)))
+            where = "" if problem.batch == 1 else f" in row {row}"
+            least = f"at least {float(defect[row]):g}{where}: no x brings Phi x nearer to y"
+            raise reject("noise_norm", f"{float(problem.noise_norm[row]):g}{where}", least)
+        squared = (problem.noise_norm + defect) * xp.where(slack > 0, slack, 0 * slack)
+        return xp.sqrt(squared)
+
+    def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
+        xp, eps = namespace(residual), epsilon(residual)
+        length = norm(residual)[..., None]
+        # A radius of zero asks for nu = infinity; rounding level is as near as floating point comes.
+        goal = xp.where(radius[..., None] > eps * length, radius[..., None] + 0 * length, eps * length)
+        found = [xp.zeros_like(length)]
+
+        def settled(coordinates: Array, squares: Array) -> bool:
+            found.append(_secular_root(coordinates, squares, goal))
+            change = xp.abs(found[-1] - found[-2])
+            return bool(xp.all(change <= 100 * space.tolerance(residual) * found[-1]))
+
+        nu = xp.astype(_secular_root(*space.spectrum(residual, settled), goal), length.dtype)
+        active = (length > goal) & (nu > 0)
+        return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
+
+
+def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
+    """nu of at least 0 at which the norm of coordinates / (1 + nu squares) has come down to ``goal``, (..., 1)."""
+    xp, eps = namespace(coordinates), epsilon(coordinates)
+    goal = xp.astype(goal, real_dtype(coordinates))
+    nu = xp.zeros_like(goal)
+    for _ in range(MAX_NEWTON):
+        shrunk = coordinates / (1 + nu * squares)
+        length = norm(shrunk)[..., None]
+        going = length > goal * (1 + 8 * eps)
+        if not bool(xp.any(going)):
+            break
+        slope = real_vecdot(shrunk, squares / (1 + nu * squares) * shrunk)[..., None]
+        going = going & (slope > 0)
+        safe = xp.where(going, length, xp.ones_like(length))
+        rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
+        nu = xp.where(going, nu + rise, nu)
+    return nu
