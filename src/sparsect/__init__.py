@@ -10,7 +10,7 @@ from .backend.checks import ConvergenceWarning, InputError, PoorFitWarning
 from .backend.devices import gpu_options
 from .dictionary import Dictionary, load_dictionary
 from .metrics import mse, snr_db, support_recovery
-from .operators.base import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
+from .operators import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
 from .operators.subsampled import SubsampledDCT, SubsampledFourier
 from .problems import Problem, random_problem
 from .recover import recover

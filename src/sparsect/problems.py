@@ -22,7 +22,7 @@ from .backend.arrays import (
     units,
 )
 from .backend.checks import real_number, reject, whole_number
-from .operators.base import as_operator
+from .operators import as_operator
 
 
 class Problem:

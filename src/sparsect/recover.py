@@ -10,7 +10,7 @@ from typing import Any
 from .backend import files
 from .backend.checks import choice, reject
 from .backend.devices import too_many_rows
-from .operators.base import as_operator
+from .operators import as_operator
 from .problems import Problem
 from .run.loop import Snapshot, solve
 from .run.result import Result

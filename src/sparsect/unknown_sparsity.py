@@ -9,7 +9,7 @@ import numpy as np
 
 from .backend.arrays import epsilon, namespace, row_norms, take_rows, to_numpy
 from .backend.checks import reject, warn
-from .operators.base import Operator
+from .operators import Operator
 from .operators.row_space import Orthonormal
 from .problems import Problem
 from .run.diagnosis import poor_fits

@@ -26,7 +26,7 @@ from ..backend.arrays import (
 )
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import described, memory_errors, rows_at_a_time, summing
-from ..operators.base import Operator
+from ..operators import Operator
 from ..problems import Problem
 from ..run.loop import solve
 from ..solvers import ADMM

@@ -16,7 +16,7 @@ import numpy as np
 from ..backend import files
 from ..backend.arrays import Array, floating, from_numpy, namespace, norm, to_numpy
 from ..backend.checks import InputError, reject
-from ..operators.base import Operator, as_operator
+from ..operators import Operator, as_operator
 
 BUNDLED = "dictionary-20x20.npz"
 

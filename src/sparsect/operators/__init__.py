@@ -1,6 +1,10 @@
 """What is Phi? Dense, sparse, matrix-free, samples of a fast transform; and how a residual goes back through it."""
 
-from .base import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
+from .base import Operator
+from .convert import as_operator
+from .dense import DenseOperator
+from .matrix_free import MatrixFree
+from .sparse import SparseOperator
 from .subsampled import SubsampledDCT, SubsampledFourier
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics import mse, snr_db
-from ..operators.base import as_operator
+from ..operators import as_operator
 from ..operators.least_squares import on_support
 from ..problems import Problem, random_problem
 from ..run.loop import solve

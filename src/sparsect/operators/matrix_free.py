@@ -1,0 +1,78 @@
+"""Phi as a LinearOperator: known by its products alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import (
+    Array,
+    floating,
+    generator,
+    norm,
+)
+from ..backend.checks import real_number, reject
+from .base import Operator
+from .host import HostOperator, through_columns
+
+
+class MatrixFree(HostOperator):
+    """Phi as a ``scipy.sparse.linalg.LinearOperator`` (a PyLops operator, for example).
+
+    Parameters
+    ----------
+    Phi : has ``matmat`` and ``rmatmat``; that they are adjoint to each other is checked on a random vector.
+    frame_bound : c, if Phi Phi^H = c I is known: projections then cost one product instead of a conjugate-gradient run.
+    """
+
+    def __init__(self, Phi: Any, frame_bound: float | None = None) -> None:
+        if not hasattr(Phi, "matmat") or len(Phi.shape) != 2 or 0 in Phi.shape:
+            received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
+            raise reject("Phi", received, "a LinearOperator with at least one row and one column")
+        self.Phi = Phi
+        self.shape = (int(Phi.shape[0]), int(Phi.shape[1]))
+        self.dtype = floating("Phi", np.zeros(1, dtype=Phi.dtype or np.float64)).dtype
+        self._checked: set[str] = set()
+        if frame_bound is not None:
+            self.frame_bound = real_number("frame_bound", frame_bound, "a positive number", low=1e-300)
+
+    def forward(self, x: Array) -> Array:
+        return through_columns(self.Phi.matmat, x)
+
+    def adjoint(self, r: Array) -> Array:
+        return through_columns(self.Phi.rmatmat, r)
+
+    def prepared(self, y: Array) -> tuple[Operator, Array]:
+        operator, y = super().prepared(y)
+        if y.dtype.name not in self._checked:
+            self._check(y.dtype)
+            self._checked.add(y.dtype.name)
+        return operator, y
+
+    def _check(self, dtype: Any) -> None:
+        """Try the operator on random vectors of the dtype it is about to be used with."""
+        probe, r = (self._probe(generator(0), size).astype(dtype) for size in self.shape[::-1])
+        if dtype.kind == "c":
+            probe, r = probe * (1 + 0.5j), r * (1 - 2j)
+        try:
+            image, back = self.forward(probe), self.adjoint(r)
+        except Exception as error:
+            reason = "has no rmatvec" if isinstance(error, NotImplementedError) else f"failed: {error}"
+            raise reject(
+                "Phi", f"a LinearOperator whose matvec or rmatvec {reason}", f"one that takes {dtype}"
+            ) from None
+        if image.dtype.kind != dtype.kind or back.dtype.kind != dtype.kind:
+            raise reject(
+                "Phi", f"a LinearOperator that turns {dtype} into {image.dtype}", "one that keeps complex numbers"
+            )
+        mismatch = abs(np.vdot(r, image) - np.vdot(back, probe)) / float((norm(image) * norm(r))[0] or 1)
+        if not mismatch < 1e-3:
+            received = f"a LinearOperator whose rmatvec is not the adjoint of matvec (dot-test {mismatch:.1e})"
+            raise reject("Phi", received, "a matching pair")
+        if self.frame_bound is not None:
+            twice = self.forward(back)
+            mismatch = float((norm(twice - self.frame_bound * r) / norm(self.frame_bound * r))[0])
+            if not mismatch < 1e-3:
+                received = f"{self.frame_bound:g}, which Phi Phi^H differs from by {mismatch:.1e}"
+                raise reject("frame_bound", received, "c with Phi Phi^H = c I")

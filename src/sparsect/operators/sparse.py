@@ -1,0 +1,74 @@
+"""Phi as a SciPy sparse matrix."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import (
+    Array,
+    check_magnitude,
+    epsilon,
+    floating,
+)
+from ..backend.checks import reject
+from .base import Operator
+from .host import HostOperator, through_columns
+from .row_space import RowSpace, SingularVectors
+
+
+class SparseOperator(HostOperator):
+    """Phi as a ``scipy.sparse`` matrix or array.
+
+    Up to ``SMALL`` entries, zeros included, it is factored like a dense one: that is faster than iterating.
+    """
+
+    SMALL = 2**20
+
+    def __init__(self, Phi: Any) -> None:
+        if not hasattr(Phi, "tocsr") or len(Phi.shape) != 2 or 0 in Phi.shape:
+            received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
+            raise reject("Phi", received, "a SciPy sparse matrix with at least one row and one column")
+        if hasattr(Phi, "check_format"):
+            try:
+                Phi.check_format(full_check=True)
+            except ValueError as error:
+                raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
+        rows = Phi.tocsr()
+        # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
+        self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        if self.Phi.nnz:
+            check_magnitude("Phi", self.Phi.data[None, :])
+        self.dtype = self.Phi.data.dtype
+        self.shape = self.Phi.shape
+        self._adjoint = self.Phi.conj().T.tocsr()
+        self._promoted: dict[str, SparseOperator] = {}
+
+    def forward(self, x: Array) -> Array:
+        return through_columns(self.Phi.__matmul__, x)
+
+    def adjoint(self, r: Array) -> Array:
+        return through_columns(self._adjoint.__matmul__, r)
+
+    def prepared(self, y: Array) -> tuple[Operator, Array]:
+        _, y = super().prepared(y)
+        if y.dtype == self.dtype:
+            return self, y
+        if y.dtype.name not in self._promoted:
+            self._promoted[y.dtype.name] = SparseOperator(self.Phi.astype(y.dtype))
+        return self._promoted[y.dtype.name], y
+
+    @cached_property
+    def column_energy(self) -> float:
+        return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
+
+    def _divided(self, unit: float) -> Operator:
+        return SparseOperator(self.Phi / unit)
+
+    def _factor(self) -> RowSpace:
+        if math.prod(self.shape) > self.SMALL:
+            return super()._factor()
+        return SingularVectors(self.Phi.toarray(), max(self.shape) * epsilon(self.Phi.data))
