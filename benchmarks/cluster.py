@@ -23,8 +23,9 @@ import machine
 import numpy as np
 
 from sparsect import ADMM, images
-from sparsect.dictionary import PatchSource, learn
+from sparsect.dictionary import learn
 from sparsect.dictionary.cluster import FAN, SHARES, Cluster
+from sparsect.images import PatchSource
 
 HERE = Path(__file__).parent
 ROUNDS = 3

@@ -21,7 +21,8 @@ from patches import signals
 import sparsect
 from sparsect import ADMM, AnnealedDifferenceMap, DifferenceMap, gpu_options, images
 from sparsect.backend.devices import PRECISIONS
-from sparsect.dictionary import PatchSource, learn
+from sparsect.dictionary import learn
+from sparsect.images import PatchSource
 from sparsect.kernels.gpu_products import Basis
 from sparsect.operators.least_squares import on_support
 from sparsect.problems import Problem

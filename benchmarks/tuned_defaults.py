@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sparsect import Problem, images, load_dictionary
 from sparsect.backend import files
-from sparsect.dictionary import PatchSource
+from sparsect.images import PatchSource
 from sparsect.reporting import plots
 from sparsect.tuning import Training, tune
 

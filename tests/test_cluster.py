@@ -16,8 +16,9 @@ from distributed import Client, LocalCluster
 import sparsect
 from sparsect import InputError, gpu_options, images
 from sparsect.backend.devices import product_precision
-from sparsect.dictionary import ArraySource, DaskSource, PatchSource, learn
+from sparsect.dictionary import ArraySource, DaskSource, learn
 from sparsect.dictionary.cluster import Cluster
+from sparsect.images import PatchSource
 
 # Whoever is killed leaves sockets and tasks behind.
 pytestmark = pytest.mark.filterwarnings("ignore")

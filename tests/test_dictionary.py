@@ -8,8 +8,9 @@ import pytest
 import sparsect
 from sparsect import InputError
 from sparsect.backend import files
-from sparsect.dictionary import ArraySource, Dictionary, PatchSource, Statistics, as_dictionary, learn, load_dictionary
+from sparsect.dictionary import ArraySource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
 from sparsect.dictionary.learning import gather, optimal_directions
+from sparsect.images import PatchSource
 from sparsect.reporting import plots
 
 pytestmark = pytest.mark.numerical

@@ -33,7 +33,7 @@ class TestSparseCoder:
     def test_blocks_do_not_show(self, rng, monkeypatch):
         Phi, signals = rng.standard_normal((8, 12)), rng.standard_normal((25, 8))
         whole = sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals)
-        monkeypatch.setattr("sparsect.images.coding.BLOCK", 7)
+        monkeypatch.setattr("sparsect.dictionary.coding.BLOCK", 7)
         np.testing.assert_allclose(
             sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals).toarray(), whole.toarray()
         )

@@ -22,8 +22,9 @@ from sparsect import (
 )
 from sparsect.backend.arrays import has_fused_steps, has_kernels, to_numpy
 from sparsect.backend.devices import PRECISIONS, place, rows_at_a_time
-from sparsect.dictionary import ArraySource, PatchSource, learn
+from sparsect.dictionary import ArraySource, learn
 from sparsect.dictionary.cluster import Cluster
+from sparsect.images import PatchSource
 from sparsect.kernels.thresholding import advance, keep_largest
 from sparsect.operators.least_squares import on_support
 

@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
     if name in ("images", "tuning"):
         return import_module(f".{name}", __name__)
     if name in ("DictionaryLearner", "SparseCoder"):
-        from .estimators import estimators
+        from . import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

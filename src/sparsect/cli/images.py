@@ -19,8 +19,9 @@ from ..backend import files
 from ..backend.arrays import on_host
 from ..backend.checks import InputError, reject
 from ..backend.devices import batch_rows, place
-from ..dictionary import ArraySource, PatchSource, Progress, load_dictionary
+from ..dictionary import ArraySource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
+from ..images import PatchSource
 from ..images.files import check_format
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, WITHIN_NOISE

@@ -23,7 +23,7 @@ from ..backend.arrays import Array, from_numpy, on_host, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
-from . import DaskSource, Dictionary, PatchSource, Source
+from . import DaskSource, Dictionary, Source
 from .learning import Statistics, gather_all
 
 # Shares of a round for every thread of a cluster: more even out slow workers, fewer send less about.
@@ -329,7 +329,7 @@ class _Share:
 def _unpacked(source: bytes, device: str | None) -> Source:
     """A source as the client sent it, the same object in every round, with the photographs it has decoded."""
     unpacked: Source = pickle.loads(zlib.decompress(source))
-    return unpacked.on_device(device) if isinstance(unpacked, PatchSource) else unpacked
+    return unpacked.on_device(device)
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,5 +1,6 @@
-"""scikit-learn estimators."""
+"""scikit-learn estimators: code signals with a dictionary, learn one."""
 
-from .estimators import DictionaryLearner, SparseCoder
+from .coder import SparseCoder
+from .learner import DictionaryLearner
 
 __all__ = ["DictionaryLearner", "SparseCoder"]

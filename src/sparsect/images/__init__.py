@@ -2,6 +2,7 @@
 
 from ..reporting.gallery import difference
 from .files import Folder, grey, read_image, resize, write_image
+from .patch_source import PatchSource
 from .patches import PatchGrid
 from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
 from .restore import denoise, estimate_sigma, inpaint, psnr_db
@@ -11,6 +12,7 @@ __all__ = [
     "Codes",
     "Folder",
     "PatchGrid",
+    "PatchSource",
     "Reconstruction",
     "denoise",
     "difference",

@@ -16,29 +16,20 @@ import numpy as np
 from ..backend import files
 from ..backend.arrays import (
     Array,
-    compressed,
-    compressed_on_host,
     floating,
-    joined_rows,
-    namespace,
-    on_host,
     squared_norm,
     to_numpy,
 )
 from ..backend.checks import InputError, reject, whole_number
-from ..backend.devices import place, rows_at_a_time
 from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
+from ..dictionary.coding import codes_of
 from ..dictionary.sources import digest
-from ..problems import Problem
-from ..run.loop import solve
 from ..solvers.base import Solver, device_for
 from . import read_image, reconstruct
 from .files import FORMATS
 from .reconstruct import decibels
 
-# Signals coded at once on a CPU; their dense codes are never all in memory.
-BLOCK = 2000
 # Rows of an array that make a partition.
 ROWS = 50_000
 MANIFEST = "codes.json"
@@ -79,23 +70,6 @@ class Settings:
     refit: bool = True
     stride: int | None = None
     device: str | None = None
-
-
-def codes_of(
-    X: Array, dictionary: Dictionary, solver: Solver, sparsity: int, max_iter: int, refit: bool, device: str | None
-) -> Any:
-    """Sparse codes of the rows of X, coded a block at a time on ``device``; where X is, CSR."""
-    first = place(X[:1, :], device)
-    dictionary = dictionary.placed_like(first)
-    at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
-    codes = []
-    for start in range(0, X.shape[0], block):
-        rows = place(X[start : start + block, :], device)
-        problem = Problem(dictionary.operator, rows, sparsity)
-        result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
-        x = namespace(rows).astype(result.x, rows.dtype, copy=False)
-        codes.append(compressed_on_host(x) if at_hand else compressed(x))
-    return joined_rows(codes)
 
 
 def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> list[Part]:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from functools import cached_property
 
+import array_api_compat as compat
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace
+from ..backend.arrays import Array, from_numpy, is_numpy, namespace
 from ..backend.checks import reject, whole_number
-from ..dictionary.sources import cut
 
 # Patches that are coded together: enough for matrix products, few enough for memory.
 BLOCK = 2000
@@ -89,3 +89,17 @@ def like_image(planes: list[Array], image: Array) -> Array:
 def _starts(length: int, patch: int, stride: int) -> Array:
     starts = np.arange(0, length - patch + 1, stride)
     return starts if starts[-1] == length - patch else np.append(starts, length - patch)
+
+
+def cut(plane: Array, top: Array, left: Array, side: int) -> Array:
+    """(places, side^2), square patches of a (height, width) array by their first rows and columns."""
+    xp, (height, width) = namespace(plane), plane.shape
+    if is_numpy(xp):
+        return np.lib.stride_tricks.sliding_window_view(plane, (side, side))[top, left].reshape(-1, side * side)
+    if compat.is_torch_array(plane):
+        return plane.unfold(0, side, 1).unfold(1, side, 1)[top, left].reshape(-1, side * side)
+    steps = from_numpy(np.arange(side), plane)
+    corner = top * width + left
+    places = corner[:, None, None] + (steps * width)[None, :, None] + steps[None, None, :]
+    pixels = xp.reshape(plane, (height * width,))
+    return xp.reshape(xp.take(pixels, xp.reshape(places, (-1,)), axis=0), (corner.shape[0], side * side))

@@ -1,0 +1,32 @@
+"""Sparse codes of the rows of an array, a block at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend.arrays import Array, compressed, compressed_on_host, joined_rows, namespace, on_host
+from ..backend.devices import place, rows_at_a_time
+from ..problems import Problem
+from ..run.loop import solve
+from ..solvers.base import Solver
+from .store import Dictionary
+
+# Signals coded at once on a CPU; their dense codes are never all in memory.
+BLOCK = 2000
+
+
+def codes_of(
+    X: Array, dictionary: Dictionary, solver: Solver, sparsity: int, max_iter: int, refit: bool, device: str | None
+) -> Any:
+    """Sparse codes of the rows of X, coded a block at a time on ``device``; where X is, CSR."""
+    first = place(X[:1, :], device)
+    dictionary = dictionary.placed_like(first)
+    at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
+    codes = []
+    for start in range(0, X.shape[0], block):
+        rows = place(X[start : start + block, :], device)
+        problem = Problem(dictionary.operator, rows, sparsity)
+        result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
+        x = namespace(rows).astype(result.x, rows.dtype, copy=False)
+        codes.append(compressed_on_host(x) if at_hand else compressed(x))
+    return joined_rows(codes)

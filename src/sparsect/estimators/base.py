@@ -1,0 +1,126 @@
+"""What estimators with a dictionary have in common: transform and inverse_transform."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..backend.arrays import (
+    Array,
+    check_magnitude,
+    contiguous,
+    floating,
+    from_numpy,
+    is_complex,
+    on_host,
+    refuse_masked,
+    to_numpy,
+)
+from ..backend.checks import choice, reject, whole_number
+from ..backend.devices import place
+from ..dictionary import Dictionary
+from ..dictionary.cluster import coded_chunks
+from ..dictionary.coding import codes_of
+from ..solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
+from ..solvers.base import Solver, check_solver, device_for
+
+
+class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """transform and inverse_transform, for estimators with a dictionary_ and the parameters below."""
+
+    sparsity: int | None
+    method: str | Solver
+    refit: bool
+    transform_max_iter: int
+    device: str | None
+    components_: Array
+
+    def transform(self, X: Any) -> Any:
+        """Sparse codes of the rows of X.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features), an array of NumPy, torch or CuPy
+
+        Returns
+        -------
+        codes : CSR (n_samples, n_atoms), at most ``sparsity`` nonzeros a row: a SciPy array, or for X on a GPU a torch
+            tensor or a CuPy matrix there; for a Dask array X another one, its chunks SciPy arrays
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            self._check_length(X)
+            return coded_chunks(self, X, self.n_components_)
+        X = self._checked(X, reset=False)
+        n_atoms, n_features = self.components_.shape
+        default = max(1, n_features // 10)
+        sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
+        known = METHODS.get(self.method) if isinstance(self.method, str) else check_solver("method", self.method)
+        device = self.device if known is None else device_for(known, self.device)
+        solver = self._solver(place(X[:1, :], device))
+        limits = (min(sparsity, n_atoms), self.transform_max_iter, self.refit)
+        return codes_of(X, self.dictionary_, solver, *limits, device)
+
+    def inverse_transform(self, codes: Any) -> Array:
+        """The signals that codes stand for, (n_samples, n_features)."""
+        check_is_fitted(self)
+        refuse_masked("codes", codes)
+        if getattr(codes, "ndim", 0) != 2 or codes.shape[1] != self.n_components_:
+            raise reject("codes", f"shape {tuple(getattr(codes, 'shape', ()))}", f"(n_samples, {self.n_components_})")
+        if is_dask(codes):
+            meta = np.empty((0, 0), dtype=np.result_type(codes.dtype, to_numpy(self.components_).dtype))
+            return codes.map_blocks(self.inverse_transform, chunks=(codes.chunks[0], (self.n_features_in_,)), meta=meta)
+        atoms, library = to_numpy(self.components_), type(codes).__module__.partition(".")[0]
+        if library == "torch":
+            return codes @ from_numpy(atoms, codes).to(codes.dtype)
+        if library in ("cupy", "cupyx"):
+            return codes @ import_module("cupy").asarray(atoms, dtype=codes.dtype)
+        return np.asarray(codes @ atoms)
+
+    def _checked(self, X: Any, reset: bool = True) -> Array:
+        """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
+        refuse_masked("X", X)
+        if compat.is_torch_array(X) and on_host(X):
+            X = to_numpy(floating("X", X, dimensions=(2,)))
+        if not (hasattr(X, "device") and not on_host(X)):
+            X = validate_data(self, X, reset=reset, dtype=(np.float64, np.float32))
+            check_magnitude("X", X)
+            return X
+        X = floating("X", X, dimensions=(2,))
+        if X.shape[0] == 0 or is_complex(X):
+            raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "at least one row of real numbers")
+        if reset:
+            self.n_features_in_ = int(X.shape[1])
+        else:
+            self._check_length(X)
+        return X
+
+    def _check_length(self, X: Any) -> None:
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise reject("X", f"shape {tuple(X.shape)}", f"(n_samples, {self.n_features_in_}), as fit saw")
+
+    def _solver(self, like: Array) -> Solver:
+        if not isinstance(self.method, str):
+            return self.method
+        if self.method == "auto":
+            return OrderRecursiveMatchingPursuit() if on_host(like) else AnnealedDifferenceMap("approximation")
+        solver: Solver = METHODS[choice("method", self.method, ("auto", *METHODS))]()
+        return solver
+
+    @property
+    def n_components_(self) -> int:
+        """Number of atoms."""
+        return int(self.components_.shape[0])
+
+    def _keep(self, dictionary: Dictionary) -> None:
+        self.dictionary_ = dictionary
+        self.components_ = contiguous(dictionary.Phi.T)
+
+
+def is_dask(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.")
