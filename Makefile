@@ -23,8 +23,8 @@ test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
 	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py --gpu
 
-lint: .venv/installed-dev  ## style and types
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+lint: .venv/installed-dev  ## style, types, and which module may import which
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 bench: .venv/installed-dev  ## the numbers in benchmarks/results (images.py needs a folder of photographs: call it by hand)
 	$(BIN)/python benchmarks/recovery.py

@@ -1,11 +1,11 @@
 """Images and patches: read and write, reconstruct, denoise, inpaint."""
 
-from ..reporting.gallery import difference
+from .compare import difference, psnr_db
 from .files import Folder, grey, read_image, resize, write_image
 from .patch_source import PatchSource
 from .patches import PatchGrid
 from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
-from .restore import denoise, estimate_sigma, inpaint, psnr_db
+from .restore import denoise, estimate_sigma, inpaint
 from .samples import sample
 
 __all__ = [

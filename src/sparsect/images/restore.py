@@ -216,15 +216,6 @@ def estimate_sigma(image: Any) -> float:
     return float(np.mean([np.median(np.abs(detail)) for detail in details])) / 0.6745 if details else 0.0
 
 
-def psnr_db(truth: Any, estimate: Any) -> float:
-    """Peak signal-to-noise ratio of an image whose values go from 0 to 1."""
-    truth, estimate = pixels("truth", truth), pixels("estimate", estimate)
-    if truth.shape != estimate.shape:
-        raise reject("estimate", f"shape {estimate.shape}", f"that of the truth, {truth.shape}")
-    error = float(((truth - estimate) ** 2).mean(dtype=np.float64))
-    return math.inf if error == 0 else -10 * math.log10(error)
-
-
 def _mask(mask: Any, image: Array) -> Array:
     """The mask as booleans of the image's size, with at least one pixel known."""
     refuse_masked("mask", mask)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dictionary import Dictionary
-from ..images.files import pixels, resize
+from ..images.files import resize
 from ..images.reconstruct import Reconstruction
 from .page import Page
 from .plots import atom_tiles
@@ -17,15 +17,6 @@ Array = np.ndarray[Any, Any]
 
 # Pictures on a page are scaled down to this many pixels on their longer side.
 WIDEST = 1280
-# Differences are drawn from black at minus this to white at plus this, as in the paper.
-DIFFERENCE_SCALE = 0.3
-
-
-def difference(original: Array, image: Array) -> Array:
-    """image - original as an image: 0 is grey, -0.3 black, 0.3 white."""
-    change = pixels("image", image) - pixels("original", original)
-    shown: Array = np.clip(0.5 + change / (2 * DIFFERENCE_SCALE), 0, 1)
-    return shown
 
 
 @dataclass(frozen=True)
