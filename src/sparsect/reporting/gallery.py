@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dictionary import Dictionary
+from ..images.compare import DIFFERENCE_SCALE, difference
 from ..images.files import resize
 from ..images.reconstruct import Reconstruction
 from .page import Page
