@@ -4,74 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import (
-    Array,
-    epsilon,
-    is_single,
-    namespace,
-    norm,
-    on_host,
-    squared_norm,
-)
+from ...backend.arrays import Array, is_single, namespace, norm, on_host
 from ...backend.checks import choice, reject
-from ...kernels.search import Schedule, search_steps
-from ...kernels.thresholding import advance, keep_largest
+from ...kernels.search import search_steps
+from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
-from ...operators.row_space import Orthonormal, SingularVectors
+from ...operators.row_space import SingularVectors
 from ...problems import Problem
 from ...sets import DataProjection, Relaxed
-from ..base import Solver, chosen, in_blocks, kept_where_done
-from ..vamp import MessageState, VectorAMP, exploded
+from ..base import Solver, in_blocks, kept_where_done
+from .messages import MESSAGES, PRIOR, message_step
+from .schedule import ALPHA, Plan
+from .search import CHANGING, RELAXATION, search_step
+from .state import AnnealedState, Phase
 
-# alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
-ALPHA = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}
-# A step goes this many times as far as the Difference Map's.
-RELAXATION = 1.5
-# For approximation, the fraction of s entries kept at first, and the part of the run until all are.
-FEWER, GROWING = 0.5, 0.8
-# For recovery, the part of the run that searches; its second half is averaged, and the rest passes messages.
-SEARCHING, AVERAGED = 0.8, 0.5
-# What is averaged has this part of s entries: fewer than there are, because the last ones fit noise.
-CAUTIOUS = 0.8
-# Started close to an answer, messages settle where full steps would make them swing.
-MESSAGES = VectorAMP(damping=0.6)
 # Where Phi is far from random, messages can lose their way: they may fit this many times worse than the average.
 WORSE = 4.0
 # A point of the search that fits this many times better than the average is no accident.
 BETTER = 0.1
-# A row with a gap below this, relative to its start, has found a point of both sets.
-CLOSED = 1e-4
-# Messages that disagree by more than this, relative to the start, have run away.
-AWAY = 10.0
-# Messages that disagree by less than this times the square root of rounding would only swing on.
-SETTLED = 0.01
 # Entries below this fraction of the largest are left out where the number of nonzeros is not known.
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
-# What the state of messages adds to that of the map.
-PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
-# What a step of the map changes.
-CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnnealedState(MessageState):
-    """Where the map stands, what it has seen, and the messages: all None but x and target where there are none.
-
-    ``x`` is the map's iterate, later the posterior mean; ``sparse`` the last point of A; ``total`` and ``power`` add up
-    points of A and their squared norms over ``count`` steps. ``gamma`` is 0 until messages are passed.
-    """
-
-    image: Array
-    sparse: Array
-    total: Array
-    power: Array
-    count: Array
-    radius: Array
 
 
 @dataclass(frozen=True)
@@ -106,10 +63,10 @@ class AnnealedDifferenceMap(Solver):
     """
 
     name: ClassVar[str] = "annealed-difference-map"
-    scale_free = True
+    uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
     leaps: ClassVar[bool] = True
-    uses_noise_norm: ClassVar[bool] = True
+    scale_free = True
 
     goal: str = "recovery"
     learn_sparsity: bool = False
@@ -129,25 +86,32 @@ class AnnealedDifferenceMap(Solver):
         """Whether the best fit with s nonzeros is asked for, not the x behind the data."""
         return self.goal == "approximation"
 
+    @property
+    def finds_sparsity(self) -> bool:
+        """Whether the number of nonzeros is learned."""
+        return self.learn_sparsity
+
     def init(self, problem: Problem) -> AnnealedState:
         """Start from the relaxed projection of 0."""
-        data = self._data(problem, 0.0)
+        plan = Plan.of(problem, self.goal)
+        data = DataProjection(problem, Relaxed(plan.alpha(0.0)))
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
-        steps = 0 * radius
+        xp, steps = namespace(radius), 0 * radius
         averages, messages = dict.fromkeys(("total", "power", "count")), dict.fromkeys(PRIOR)
         if self.goal == "recovery":
             averages = {"total": 0 * correction, "power": steps, "count": steps}
-            if isinstance(data.space, Orthonormal):
-                start = MESSAGES.init(problem)
-                messages = {name: getattr(start, name) for name in PRIOR} | {"gamma": steps}
+        if plan.messages:
+            start = MESSAGES.init(problem)
+            messages = {name: getattr(start, name) for name in PRIOR}
         return AnnealedState(
+            phase=xp.full_like(steps, int(Phase.SEARCH), dtype=xp.int8),
             x=-correction,
             image=-image,
-            sparse=keep_largest(-correction, self._kept(problem, 0.0, False)),
+            sparse=keep_largest(-correction, plan.kept(0.0)),
             target=target,
             radius=radius,
-            gap=namespace(radius).full_like(radius, float("inf")),
+            gap=xp.full_like(radius, float("inf")),
             scale=norm(correction),
             taken=steps,
             unchanged=steps,
@@ -162,47 +126,15 @@ class AnnealedDifferenceMap(Solver):
 
         ``begun`` says that messages are known to be passed already, which is looked up otherwise.
         """
-        xp, over = namespace(state.gap), self._over(state, fraction)
-        if begun or (over > 1 and bool(xp.any(state.count > 0))):
-            after, changed = self._message(problem, state, begun or bool(xp.any(state.gamma > 0)))
+        xp, plan = namespace(state.gap), Plan.of(problem, self.goal)
+        searched = plan.searched(fraction)
+        if begun or (searched > 1 and bool(xp.any(state.averaged))):
+            begun = begun or bool(xp.any(state.passes_messages))
+            after, changed = message_step(problem, state, begun, partial(self._nonzeros, problem))
         else:
-            after, changed = self._search(problem, state, min(over, 1.0))
+            after, changed = search_step(problem, state, plan, min(searched, 1.0))
         still = xp.where(changed, 0 * state.unchanged, state.unchanged + 1)
         return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
-
-    def _search(self, problem: Problem, state: AnnealedState, over: float) -> tuple[AnnealedState, Array]:
-        """One step of the map, and whether the support of its point of A changed."""
-        data, kept = self._data(problem, over), self._kept(problem, over, state.gamma is not None)
-        w, w_image = data.correction(state.image, state.target, state.radius)
-        u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
-        image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
-        seen: dict[str, Any] = {}
-        if self._averages(over):
-            seen = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
-        # A fixed point of the relaxed map need not agree with the data; a solution does.
-        gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
-        return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **seen), changed
-
-    def _message(self, problem: Problem, state: AnnealedState, begun: bool) -> tuple[AnnealedState, Array]:
-        """One exchange of messages, and whether the support of the thresholded posterior mean changed.
-
-        Rows that have found a point of both sets keep it, and so do those where messages run away what they had.
-        """
-        xp, before = namespace(state.x), state
-        found = (state.gamma == 0) & self._closed(state)
-        if not begun:
-            mean = self._mean(state)
-            spread = (state.power / _at_least_one(state.count) - squared_norm(mean)) / mean.shape[-1]
-            state = MESSAGES.start_from(problem, state, mean, spread)
-        after = MESSAGES.exchange(problem, state)
-        after = dataclasses.replace(after, sparse=self._nonzeros(problem, after))
-        failed = ~found & (exploded(state, after) | ~(after.gap <= AWAY * state.scale))
-        over = found | failed
-        if not on_host(over) or bool(xp.any(over)):
-            after = chosen(over, before, after)
-        settled = found | (~failed & (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale))
-        changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
-        return dataclasses.replace(after, settled=settled, failed=failed), changed
 
     def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
         """The posterior mean with its s largest entries, or with as many as are expected to be nonzero."""
@@ -212,14 +144,6 @@ class AnnealedDifferenceMap(Solver):
         ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
         expected = xp.astype(ranks, state.density.dtype) < xp.round(n * state.density)[:, None]
         return xp.where(expected, state.x, xp.zeros_like(state.x))
-
-    def _closed(self, state: AnnealedState) -> Array:
-        return state.gap <= CLOSED * state.scale
-
-    @property
-    def finds_sparsity(self) -> bool:
-        """Whether the number of nonzeros is learned."""
-        return self.learn_sparsity
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
         """Steps in blocks of rows that run side by side, one on each core."""
@@ -234,84 +158,41 @@ class AnnealedDifferenceMap(Solver):
     ) -> tuple[AnnealedState, int]:
         """At least one step of those ahead, and how many: compiled ones until a row is done, or a single one.
 
-        On a GPU, where looking costs, as many as belong to one part of the search. ``state`` may be changed in place.
+        On a GPU, where looking costs, as many as belong to one phase. ``state`` may be changed in place.
         """
-        space = problem.operator.row_space
-        overs = list(itertools.takewhile(lambda over: over <= 1, (self._over(state, f) for f in fractions)))
-        if overs and isinstance(space, SingularVectors):
-            schedule = Schedule(
-                alphas=[self._alpha(problem, over) for over in overs],
-                kept=[self._kept(problem, over, state.gamma is not None) for over in overs],
-                averaged=[self._averages(over) for over in overs],
-            )
+        plan, space = Plan.of(problem, self.goal), problem.operator.row_space
+        searching = list(itertools.takewhile(lambda part: part <= 1, map(plan.searched, fractions)))
+        if searching and isinstance(space, SingularVectors):
             changing = {name: getattr(state, name) for name in CHANGING}
+            schedule = plan.schedule(searching)
             found = search_steps(space.basis, state.target, schedule, RELAXATION, goal, changing)
             if found is not None:
                 return dataclasses.replace(state, **found[0]), found[1]
-        return self._plain_steps(problem, state, fractions[: len(overs) or None], goal, not overs)
-
-    def _plain_steps(
-        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array, messages: bool
-    ) -> tuple[AnnealedState, int]:
-        """One step for the first of the fractions, on a GPU one for each, and how many these are.
-
-        They all belong to the search, or all pass messages.
-        """
         if on_host(state.x):
             return self.step(problem, state, fractions[0]), 1
-        for number, fraction in enumerate(fractions):
+        ahead = fractions[: len(searching) or None]
+        for number, fraction in enumerate(ahead):
             # The first to pass messages may still have to search, the second to start.
-            after = self.step(problem, state, fraction, begun=messages and number > 1)
+            after = self.step(problem, state, fraction, begun=not searching and number > 1)
             state = cast(AnnealedState, kept_where_done(goal, state, after))
-        return state, len(fractions)
+        return state, len(ahead)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
         """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""
         if self.goal == "approximation":
             return refit(problem.operator, problem.y, state.sparse)
         xp = namespace(state.x)
-        average = keep_largest(self._mean(state), problem.sparsity)
+        average = keep_largest(state.mean, problem.sparsity)
         misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
-        sound = self._closed(state) | (misfit <= BETTER * least)
-        if state.gamma is not None:
-            sound = xp.where(state.gamma > 0, (misfit <= WORSE * least) & (misfit <= norm(problem.y)), sound)
-        answer = xp.where((sound | (state.count == 0))[:, None], state.sparse, average)
+        after_search = state.closed | (misfit <= BETTER * least)
+        after_messages = (misfit <= WORSE * least) & (misfit <= norm(problem.y))
+        sound = xp.where(state.passes_messages, after_messages, after_search)
+        answer = xp.where((sound | ~state.averaged)[:, None], state.sparse, average)
         return self._significant(state, answer) if self.learn_sparsity else answer
 
     def _significant(self, state: AnnealedState, answer: Array) -> Array:
         """``answer`` without entries that are next to nothing where the search has found a point of both sets."""
         xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
-        kept = (size > least * xp.max(size, axis=-1)[:, None]) | (state.gamma > 0)[:, None]
+        kept = (size > least * xp.max(size, axis=-1)[:, None]) | state.passes_messages[:, None]
         return xp.where(kept, answer, xp.zeros_like(answer))
-
-    def _mean(self, state: AnnealedState) -> Array:
-        return state.total / _at_least_one(state.count)[:, None]
-
-    def _kept(self, problem: Problem, over: float, messages: bool) -> int:
-        """Entries of a point of A at this part of the search; ``messages`` says whether any will follow it."""
-        share = 1.0
-        if self.goal == "approximation":
-            share = FEWER + (1 - FEWER) * min(1.0, over / GROWING)
-        elif messages and self._averages(over):
-            share = CAUTIOUS
-        return math.ceil(share * problem.sparsity)
-
-    def _over(self, state: AnnealedState, fraction: float) -> float:
-        """The part of the search that is over; above 1 it is time for messages."""
-        return fraction / SEARCHING if state.gamma is not None else fraction
-
-    def _averages(self, over: float) -> bool:
-        return self.goal == "recovery" and over >= 1 - AVERAGED
-
-    def _alpha(self, problem: Problem, over: float) -> float:
-        first, last = ALPHA[self.goal]
-        return float(first * (last / first) ** over * problem.operator.column_energy)
-
-    def _data(self, problem: Problem, over: float) -> DataProjection:
-        return DataProjection(problem, Relaxed(self._alpha(problem, over)))
-
-
-def _at_least_one(count: Array) -> Array:
-    xp = namespace(count)
-    return xp.where(count > 0, count, xp.ones_like(count))

@@ -1,0 +1,32 @@
+"""The search: one step of the over-relaxed map, with the data set as hard as the plan says."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ...backend.arrays import Array, namespace, squared_norm
+from ...kernels.thresholding import advance
+from ...problems import Problem
+from ...sets import DataProjection, Relaxed
+from .schedule import Plan
+from .state import AnnealedState
+
+# A step goes this many times as far as the Difference Map's.
+RELAXATION = 1.5
+# What a step changes.
+CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
+
+
+def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: float) -> tuple[AnnealedState, Array]:
+    """One step of the map, and whether the support of its point of A changed."""
+    data, kept = DataProjection(problem, Relaxed(plan.alpha(searched))), plan.kept(searched)
+    w, w_image = data.correction(state.image, state.target, state.radius)
+    u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
+    image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
+    sums: dict[str, Any] = {}
+    if plan.averages(searched):
+        sums = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
+    # A fixed point of the relaxed map need not agree with the data; a solution does.
+    gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
+    return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **sums), changed
