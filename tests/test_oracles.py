@@ -405,3 +405,15 @@ class TestPursuitInSinglePrecision:
         Phi, y = problem
         residuals = [sparsect.recover(Phi, y, s, method, tol=0).gap for s in range(50, 70, 2)]
         assert (np.diff(residuals, axis=0) <= 1e-5).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("width", "s"), [(0.03, 60), (0.05, 40), (0.1, 20)])
+def test_pursuit_of_columns_much_alike(rng, width, s, dtype):
+    """Bumps so close that each is nearly a combination of others."""
+    time = np.linspace(0, 1, 100)
+    Phi = np.exp(-((time[:, None] - np.linspace(0, 1, 400)) ** 2) / 2 / width**2).astype(dtype)
+    y = (np.sin(7 * time) + 0.05 * rng.standard_normal(100)).astype(dtype)
+    result = sparsect.recover(Phi, y, s, "ormp", tol=0)
+    assert result.residual_norm < 0.15 * np.linalg.norm(y)
+    assert result.gap == pytest.approx(result.residual_norm, rel=0.1)

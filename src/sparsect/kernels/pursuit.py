@@ -21,6 +21,13 @@ import numpy as np
 
 from ..backend.parallel import compiled
 
+# A column that keeps less than this part of its squared norm is orthogonalised twice.
+NEARLY_DEPENDENT = 1e-3
+# How often coefficients are refined at the most.
+REFINEMENTS = 3
+# A refinement that leaves more than this part of the squared residual is the last one.
+ENOUGH = 0.999
+
 
 @compiled
 def select(
@@ -74,6 +81,22 @@ def select(
                     w[q] -= line[q] * t
                 rest -= t.real * t.real + t.imag * t.imag
                 amount -= np.conj(t) * amounts[r]
+            if rest < NEARLY_DEPENDENT * exact[i, i].real:
+                # Little is left of the column, and much of that may be rounding: what it still has in common with the
+                # others is taken away once more.
+                for r in range(k):
+                    t = np.conj(exact[i, taken[r]])
+                    for q in range(k):
+                        t += exact[taken[r], taken[q]] * w[q]
+                    g[r] = t
+                for r in range(k):
+                    t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+                    for q in range(r + 1):
+                        t += np.conj(line[q]) * g[q]
+                    for q in range(r + 1):
+                        w[q] -= line[q] * t
+                    rest -= t.real * t.real + t.imag * t.imag
+                    amount -= np.conj(t) * amounts[r]
             if rest <= dependent * exact[i, i].real:
                 freedom[i] = -1
                 continue
@@ -118,36 +141,49 @@ def _combine_rows(gram, taken, w, size, v):
 
 
 @compiled
-def coefficients(first, last, columns, y, W, order, a, count, x):
-    """x = the least-squares coefficients sum a_r w_r of every row, at the columns taken, refined once.
+def coefficients(first, last, columns, y, W, order, a, count, x, energy):
+    """x = the least-squares coefficients sum a_r w_r of every row at the columns taken; energy = ||Phi x - y||^2.
 
-    What rounding has left in the residual of the selected columns is fitted again.
+    What rounding has left in the residual of the selected columns is fitted again, as long as that lessens it.
     """
     m = columns.shape[1]
     residual = np.empty(m, W.dtype)
     for row in range(first, last):
         basis, taken, k = W[row], order[row], count[row]
-        z, g = np.zeros(k, W.dtype), np.empty(k, W.dtype)
+        z, best, g = np.zeros(k, W.dtype), np.zeros(k, W.dtype), np.empty(k, W.dtype)
         for r in range(k):
             line = basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
             for q in range(r + 1):
                 z[q] += a[row, r] * line[q]
-        for j in range(m):
-            residual[j] = y[row, j]
-        for r in range(k):
-            column = columns[taken[r]]
+        least = np.inf
+        for refinement in range(REFINEMENTS + 1):
             for j in range(m):
-                residual[j] -= z[r] * column[j]
-        for r in range(k):
-            t, column = W.dtype.type(0), columns[taken[r]]
+                residual[j] = y[row, j]
+            for r in range(k):
+                column = columns[taken[r]]
+                for j in range(m):
+                    residual[j] -= z[r] * column[j]
+            left = 0.0
             for j in range(m):
-                t += np.conj(column[j]) * residual[j]
-            g[r] = t
+                left += residual[j].real * residual[j].real + residual[j].imag * residual[j].imag
+            if not left < least:
+                break
+            enough = left > ENOUGH * least
+            least = left
+            best[:] = z
+            if enough or refinement == REFINEMENTS:
+                break
+            for r in range(k):
+                t, column = W.dtype.type(0), columns[taken[r]]
+                for j in range(m):
+                    t += np.conj(column[j]) * residual[j]
+                g[r] = t
+            for r in range(k):
+                t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+                for q in range(r + 1):
+                    t += np.conj(line[q]) * g[q]
+                for q in range(r + 1):
+                    z[q] += line[q] * t
+        energy[row] = least
         for r in range(k):
-            t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
-            for q in range(r + 1):
-                t += np.conj(line[q]) * g[q]
-            for q in range(r + 1):
-                z[q] += line[q] * t
-        for r in range(k):
-            x[row, taken[r]] = z[r]
+            x[row, taken[r]] = best[r]

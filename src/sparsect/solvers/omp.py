@@ -11,9 +11,12 @@ import numpy as np
 
 from ..backend.arrays import Array, contiguous, epsilon, squared_norm
 from ..backend.checks import within
-from ..kernels.fitting import DEPENDENT
 from ..problems import Problem
 from .base import Need, Solver, State
+
+# A column nearer than this, squared, to the span of those taken, all at unit norm, is one of their combinations: what
+# products of columns can tell in double precision.
+DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +99,7 @@ class OrthogonalMatchingPursuit(Solver):
         correlation, freedom, energy, taken = (
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
         )
-        dependent = max(operator.rank_tol**2, DEPENDENT * max(operator.shape))
+        dependent = max(operator.rank_tol**2, DEPENDENT)
         # What is left of the correlations of an exactly sparse signal is rounding; none of it is taken.
         quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
         enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
@@ -105,6 +108,9 @@ class OrthogonalMatchingPursuit(Solver):
             contiguous(problem.y), correlation, freedom, state.W, state.order, state.a, taken, energy, enough, quiet,
             work=count * (limit + 4) * gram.shape[0],
         )  # fmt: skip
+        reached = dataclasses.replace(state, taken=taken)
+        # Differences of squares add up rounding; the residual itself does not.
+        _, energy = self._fit(problem, reached)
         return dataclasses.replace(
             state,
             correlation=correlation,
@@ -117,14 +123,18 @@ class OrthogonalMatchingPursuit(Solver):
 
     def estimate(self, problem: Problem, state: PursuitState) -> Array:
         """The least-squares fit on the columns taken."""
+        return self._fit(problem, state)[0]
+
+    def _fit(self, problem: Problem, state: PursuitState) -> tuple[Array, Array]:
+        """The least-squares fit on the columns taken, and the squared norm of its residual."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
-        x = np.zeros_like(state.correlation)
         columns, y, s = problem.operator.columns, contiguous(problem.y), problem.sparsity
-        fit = (columns, y, state.W, state.order, state.a, state.taken, x)
-        over_rows(pursuit.coefficients, problem.batch, *fit, work=2 * s * (s + columns.shape[1]))
-        return x
+        x, energy = np.zeros_like(state.correlation), np.empty(problem.batch)
+        fit = (columns, y, state.W, state.order, state.a, state.taken, x, energy)
+        over_rows(pursuit.coefficients, problem.batch, *fit, work=4 * s * (s + columns.shape[1]))
+        return x, energy
 
 
 @dataclass(frozen=True)
