@@ -12,7 +12,17 @@ import numpy as np
 
 from .. import files
 from ..algorithm import Solver, device_for
-from ..arrays import Array, can_change, compressed_on_host, contiguous, from_numpy, is_numpy, namespace, to_numpy
+from ..arrays import (
+    Array,
+    can_change,
+    check_indices,
+    compressed_on_host,
+    contiguous,
+    from_numpy,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from ..checks import InputError, real_number, reject, whole_number
 from ..devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
@@ -77,7 +87,7 @@ def load_codes(path: str | os.PathLike[str]) -> Codes:
     try:
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         matrix = csr_array(parts, shape=tuple(int(size) for size in arrays["shape"]))
-        matrix.check_format(full_check=True)
+        check_indices(matrix)
         shape = tuple(int(size) for size in arrays["image_shape"])
         codes = Codes(matrix, arrays["means"], shape, int(arrays["patch"]), int(arrays["stride"]))
         count = patch_count(shape, codes.patch, codes.stride) * math.prod(shape[2:])
