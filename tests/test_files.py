@@ -371,6 +371,14 @@ def test_not_a_result(tmp_path):
         sparsect.load_result(tmp_path / "x.npz")
 
 
+def test_a_sparse_matrix_said_to_be_larger_than_memory(tmp_path):
+    matrix = scipy.sparse.coo_array(([1.0], ([0], [0])), shape=(3, 4))
+    scipy.sparse.save_npz(tmp_path / "x.npz", matrix)
+    np.savez(tmp_path / "x.npz", **dict(np.load(tmp_path / "x.npz")) | {"shape": np.array([2**60, 4])})
+    with pytest.raises(InputError, match=r"x\.npz: its arrays take .* GiB, accepted is up to half of memory"):
+        files.read_array(tmp_path / "x.npz")
+
+
 class TestSparseMatricesWhoseIndicesLeadNowhere:
     """SciPy looks at the indices only where the last says that there are nonzeros."""
 

@@ -127,6 +127,10 @@ BAD = {
     "a long list": ({"max_iter": [0] * 5000}, r"max_iter: got \[0, 0.*\.\.\., accepted is a whole"),
     "max_iter": ({"max_iter": 0}, "max_iter: got 0, accepted is a whole number of at least 1"),
     "max_seconds": ({"max_seconds": -1}, "max_seconds: got -1"),
+    "max_seconds, sparsity unknown": (
+        {"max_seconds": "", "sparsity": "auto", "noise_norm": 0.0},
+        "max_seconds: got ''",
+    ),
     "tol": ({"tol": "small"}, "tol: got 'small'"),
     "y out of range": ({"y": np.full(3, 1e200), "method": "admm"}, "y: got entries whose squares leave the range"),
     "complex y out of range": (

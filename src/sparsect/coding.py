@@ -68,7 +68,9 @@ class Part:
             raise
         except (OSError, ValueError, EOFError, RuntimeError) as error:
             raise InputError(f"{self.path}: rows {self.first} to {self.last} cannot be read ({error})") from None
-        return floating(self.path, rows.astype(np.float32))
+        # What single precision has no room for becomes infinite, and is refused as that.
+        with np.errstate(over="ignore"):
+            return floating(self.path, rows.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -322,7 +324,8 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
 def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
     """Whether a file holds the codes that it is said to hold; what is damaged is coded again."""
     try:
-        arrays = files.read_npz(path)
-        return bool(arrays["shape"][0] == outcome["rows"] and arrays["data"].shape == (outcome["nonzeros"],))
-    except (InputError, KeyError, IndexError):
+        codes = files.read_array(path)
+    except InputError:
         return False
+    found = getattr(codes, "nnz", None), codes.shape[:1]
+    return found == (outcome["nonzeros"], (outcome["rows"],))

@@ -275,20 +275,28 @@ def _read_npz(path: str) -> Any:
         import scipy.sparse
 
         matrix = scipy.sparse.load_npz(path)
-        check_indices(matrix)
+        _check_sparse(path, matrix)
         return matrix
     return arrays
 
 
 def _read_mat(path: str) -> dict[str, Any]:
     import scipy.io
+    import scipy.sparse
 
     declared = scipy.io.whosmat(path)
     check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
     arrays = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
     for array in arrays.values():
-        check_indices(array)
+        if scipy.sparse.issparse(array):
+            _check_sparse(path, array)
     return arrays
+
+
+def _check_sparse(path: str, matrix: Any) -> None:
+    """Refuse a sparse matrix that could not be used: its shape is said to be anything, and so are its indices."""
+    check_size(path, 8 * sum(matrix.shape))
+    check_indices(matrix)
 
 
 @contextlib.contextmanager
