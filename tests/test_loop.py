@@ -282,6 +282,19 @@ class TestCheckpoint:
         with pytest.raises(InputError, match=r"run\.npz: damaged .*'words' is no array"):
             run(problem, max_iter=9, checkpoint=path)
 
+    def test_a_system_without_a_solution(self, tmp_path, problem):
+        """Weights of zero, which only a made-up file has."""
+        options = {"method": sparsect.IRLS(alpha=0.0), "checkpoint": tmp_path / "run.npz"}
+        run(problem, max_iter=2, **options)
+
+        def change(arrays):
+            arrays["state/x"][0], arrays["state/epsilon"][0] = 0, 0
+
+        craft(tmp_path / "run.npz", change)
+        with pytest.warns(sparsect.ConvergenceWarning, match="1 of 6 rows ran away"):
+            result = run(problem, max_iter=4, **options)
+        assert np.isfinite(result.x).all()
+
     def test_an_answer_where_there_is_nothing_to_explain(self, tmp_path, problem):
         path, y = tmp_path / "run.npz", np.zeros_like(problem.y)
         sparsect.recover(problem.Phi, y, 10, "omp", max_iter=5, checkpoint=path)
