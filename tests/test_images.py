@@ -176,6 +176,11 @@ class TestFiles:
         assert images.resize(rng.random((30, 60, 3)).astype(np.float32), 20).shape == (10, 20, 3)
         assert images.resize(np.ones((30, 60), dtype=np.float32), 20).min() == 1
 
+    def test_resize_to_nothing_that_could_be(self, rng):
+        for longest in (0, 2**31, 10**5000):
+            with pytest.raises(InputError, match="longest: got"):
+                images.resize(rng.random((4, 5)), longest)
+
     def test_a_difference_needs_one_shape(self, rng):
         with pytest.raises(InputError, match=r"image: got shape \(5, 4\), accepted is that of the original, \(4, 5\)"):
             images.difference(rng.random((4, 5)), rng.random((5, 4)))

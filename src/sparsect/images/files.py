@@ -30,6 +30,8 @@ FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 ACCEPTED_SHAPES = "(height, width), or with 1 to 4 channels last"
+# Pixels on a side that no image file has room for.
+LONGEST_SIDE = 2**31 - 1
 # Sums of squares of larger pixels would leave the range of float32.
 LARGEST = 1e15
 # Decoded images kept in memory while patches are drawn from a folder.
@@ -129,7 +131,7 @@ def resize(image: Any, longest: int) -> Array:
     from PIL import Image
 
     image = pixels("image", image)
-    longest = whole_number("longest", longest, 1)
+    longest = whole_number("longest", longest, 1, LONGEST_SIDE)
     height, width = image.shape[:2]
     scale = longest / max(height, width)
     files.check_size("image", round(32 * height * scale * width * scale))
