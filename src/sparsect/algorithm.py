@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from .arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
-from .checks import reject
+from .checks import reject, shown
 from .problems import Problem
 
 # Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
@@ -145,7 +145,7 @@ def check_solver(name: str, solver: Any) -> Solver:
     missing = [part for part in ("init", "step", "estimate", "name", "needs") if not hasattr(solver, part)]
     if isinstance(solver, type) or missing:
         hint = f" (it has no {', '.join(missing)})" if 0 < len(missing) < 5 else ""
-        raise reject(name, repr(solver) + hint, "a name, or a configured solver such as DifferenceMap(beta=0.5)")
+        raise reject(name, shown(solver) + hint, "a name, or a configured solver such as DifferenceMap(beta=0.5)")
     known: Solver = solver
     return known
 

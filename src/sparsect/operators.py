@@ -15,6 +15,7 @@ import numpy as np
 
 from .arrays import (
     Array,
+    check_indices,
     check_magnitude,
     conj,
     contiguous,
@@ -29,7 +30,7 @@ from .arrays import (
     norm,
     units,
 )
-from .checks import InputError, real_number, reject
+from .checks import InputError, real_number, reject, shown
 from .row_space import ConjugateGradients, RowSpace, SingularVectors, TightFrame
 
 
@@ -245,11 +246,10 @@ class SparseOperator(_NumPyOperator):
         if not hasattr(Phi, "tocsr") or len(Phi.shape) != 2 or 0 in Phi.shape:
             received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
             raise reject("Phi", received, "a SciPy sparse matrix with at least one row and one column")
-        if hasattr(Phi, "check_format"):
-            try:
-                Phi.check_format(full_check=True)
-            except ValueError as error:
-                raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
+        try:
+            check_indices(Phi)
+        except ValueError as error:
+            raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
         rows = Phi.tocsr()
         # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
         self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
@@ -279,7 +279,8 @@ class SparseOperator(_NumPyOperator):
         return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
 
     def _divided(self, unit: float) -> Operator:
-        return SparseOperator(self.Phi / unit)
+        # SciPy divides by numbers in double precision.
+        return SparseOperator(self.Phi * self.dtype.type(1 / unit))
 
     def _factor(self) -> RowSpace:
         if math.prod(self.shape) > self.SMALL:
@@ -359,7 +360,7 @@ def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
         return MatrixFree(Phi, frame_bound)
     if frame_bound is not None:
         raise reject(
-            "frame_bound", f"{frame_bound!r} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
+            "frame_bound", f"{shown(frame_bound)} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
         )
     if hasattr(Phi, "tocsr"):
         return SparseOperator(Phi)

@@ -28,7 +28,7 @@ from .arrays import (
     real_vecdot,
     worth_compiling,
 )
-from .checks import reject, settle_number, warn, whole_number
+from .checks import reject, settle_number, shown, warn, whole_number
 from .kernels.selection import kth_largest
 from .operators import as_operator
 from .problems import Problem
@@ -191,6 +191,12 @@ class Ball(DataSet):
         return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
 
 
+def check_data_set(data_set: Any) -> None:
+    """Refuse what is no form of B."""
+    if data_set is not None and not isinstance(data_set, DataSet):
+        raise reject("data_set", shown(data_set), "Affine(), Relaxed(alpha), Ball() or None")
+
+
 def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
     """nu of at least 0 at which the norm of coordinates / (1 + nu squares) has come down to ``goal``, (..., 1)."""
     xp, eps = namespace(coordinates), epsilon(coordinates)
@@ -202,10 +208,12 @@ def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
         going = length > goal * (1 + 8 * eps)
         if not bool(xp.any(going)):
             break
-        slope = real_vecdot(shrunk, squares / (1 + nu * squares) * shrunk)[..., None]
-        going = going & (slope > 0)
         safe = xp.where(going, length, xp.ones_like(length))
-        rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
+        # Squares of coordinates times those of Phi may leave the range of the dtype; those of a unit vector do not.
+        unit = shrunk / safe
+        slope = real_vecdot(unit, squares / (1 + nu * squares) * unit)[..., None]
+        going = going & (slope > 0)
+        rise = (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
         nu = xp.where(going, nu + rise, nu)
     return nu
 
@@ -217,8 +225,6 @@ class DataProjection:
     """
 
     def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
-        if data_set is not None and not isinstance(data_set, DataSet):
-            raise reject("data_set", repr(data_set), "Affine(), Relaxed(alpha), Ball() or None")
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
         self.space = problem.operator.row_space
         self.sparsity = problem.sparsity
@@ -252,6 +258,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     data_set : Affine, Relaxed or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
     noise_norm : radius of the ball, a number or one for each row.
     """
+    check_data_set(data_set)
     problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)
     check_magnitude("y", problem.y)
     x = floating("x", x, dimensions=(1, 2))
@@ -263,6 +270,9 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = DataProjection(problem, data_set)
     before = data.space.unfinished
-    moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    if not bool(xp.all(xp.isfinite(moved))):
+        raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "x scaled nearer to y")
     warn([data.space.words_on_unfinished(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -29,7 +29,7 @@ from .arrays import (
     to_numpy,
 )
 from .checkpoint import Checkpoint
-from .checks import InputError, real_number, reject, warn, whole_number
+from .checks import InputError, real_number, reject, shown, truth_value, warn, whole_number
 from .devices import too_many_rows, wait_for
 from .diagnosis import poor_fits, ran_away
 from .problems import Problem, Units
@@ -316,9 +316,9 @@ def solve(
     best approximation with few nonzeros, whatever it may be.
     """
     if isinstance(solver, type) or not hasattr(solver, "estimate"):
-        raise reject("method", repr(solver), "a configured solver such as DifferenceMap(beta=0.5)")
+        raise reject("method", shown(solver), "a configured solver such as DifferenceMap(beta=0.5)")
     if callback is not None and not callable(callback):
-        raise reject("callback", repr(callback), "a function of a snapshot, or None")
+        raise reject("callback", shown(callback), "a function of a snapshot, or None")
     max_iter = whole_number("max_iter", max_iter, 1)
     checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
     if max_seconds is not None:
@@ -326,7 +326,7 @@ def solve(
     default = 1e-4 if is_single(problem.y) else 1e-6
     tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(record, record_at)
-    run = Run(problem, solver, tol, refit)
+    run = Run(problem, solver, tol, truth_value("refit", refit))
     saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
     unfinished = _unfinished(run.scaled)
 

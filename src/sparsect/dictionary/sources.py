@@ -11,7 +11,7 @@ import array_api_compat as compat
 import numpy as np
 
 from ..arrays import Array, floating, from_numpy, is_numpy, namespace, to_numpy
-from ..checks import reject, whole_number
+from ..checks import reject, shown, whole_number
 from ..devices import place
 
 # Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
@@ -126,9 +126,13 @@ class PatchSource:
     """
 
     def __init__(self, images: Sequence[Any], patch: int, size: int, rng: int = 0, batch_size: int = 10_000) -> None:
-        if not (hasattr(images, "__len__") and hasattr(images, "__getitem__")) or isinstance(images, str | bytes):
+        try:
+            count = len(images)
+        except TypeError:  # a number, or an array without dimensions
+            count = None
+        if count is None or not hasattr(images, "__getitem__") or isinstance(images, str | bytes):
             raise reject("images", f"an object of type {type(images).__name__}", "a list of images, or a Folder")
-        if not len(images):
+        if count == 0:
             raise reject("images", "none", "at least one image")
         self._patch = whole_number("patch", patch, 1)
         self._seed = whole_number("rng", rng, 0)
@@ -141,7 +145,7 @@ class PatchSource:
         shapes = np.array(getattr(images, "shapes", None) or [image.shape for image in images])
         for index, shape in enumerate(shapes):
             if min(shape) < patch:
-                accepted = f"at least {patch} in both directions"
+                accepted = f"at least {shown(patch)} in both directions"
                 raise reject(f"images[{index}]", f"{shape[0]}x{shape[1]} pixels", accepted)
         self._shapes, self._places = shapes, (shapes - patch + 1).prod(axis=1)
 

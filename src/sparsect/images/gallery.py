@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import reject
 from ..dictionary import Dictionary
 from ..plots import atom_tiles
 from ..report import Page
@@ -23,8 +24,10 @@ DIFFERENCE_SCALE = 0.3
 
 def difference(original: Array, image: Array) -> Array:
     """image - original as an image: 0 is grey, -0.3 black, 0.3 white."""
-    change = pixels("image", image) - pixels("original", original)
-    shown: Array = np.clip(0.5 + change / (2 * DIFFERENCE_SCALE), 0, 1)
+    image, original = pixels("image", image), pixels("original", original)
+    if image.shape != original.shape:
+        raise reject("image", f"shape {image.shape}", f"that of the original, {original.shape}")
+    shown: Array = np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
     return shown
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..algorithm import Need, State
 from ..arrays import Array, epsilon, namespace, norm
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, Relaxed, keep_largest
+from ..projections import DataProjection, DataSet, Relaxed, check_data_set, keep_largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,9 @@ class AlternatingMap:
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
+
+    def __post_init__(self) -> None:
+        check_data_set(self.data_set)
 
     @property
     def scale_free(self) -> bool:

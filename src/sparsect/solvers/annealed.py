@@ -23,7 +23,7 @@ from ..arrays import (
     on_host,
     squared_norm,
 )
-from ..checks import choice, reject
+from ..checks import choice, reject, truth_value
 from ..devices import product_precision
 from ..least_squares import refit
 from ..problems import Problem
@@ -120,6 +120,7 @@ class AnnealedDifferenceMap:
 
     def __post_init__(self) -> None:
         choice("goal", self.goal, ALPHA)
+        truth_value("learn_sparsity", self.learn_sparsity)
         if self.learn_sparsity and self.goal != "recovery":
             raise reject("learn_sparsity", f"True with goal={self.goal!r}", "it with goal='recovery'")
 

@@ -11,7 +11,7 @@ from ..arrays import Array, has_fused_steps, namespace, norm
 from ..checks import settle_number
 from ..devices import product_precision
 from ..problems import Problem
-from ..projections import DataProjection, DataSet, Relaxed, advance, keep_largest
+from ..projections import DataProjection, DataSet, Relaxed, advance, check_data_set, keep_largest
 from ..row_space import SingularVectors
 
 
@@ -72,6 +72,7 @@ class DifferenceMap:
 
     def __post_init__(self) -> None:
         settle_number(self, "beta", "any number but 0", nonzero=True)
+        check_data_set(self.data_set)
 
     @property
     def scale_free(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..algorithm import Need, State
 from ..arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
-from ..checks import reject, settle_number, whole_number
+from ..checks import reject, settle_number, shown, whole_number
 from ..least_squares import on_support
 from ..problems import Problem
 from ..projections import keep_largest
@@ -107,7 +107,7 @@ class StagewiseOMP:
 
     def __post_init__(self) -> None:
         if not isinstance(self.threshold, ThresholdRule):
-            raise reject("threshold", repr(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
+            raise reject("threshold", shown(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:
