@@ -3,8 +3,9 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 GPU_PYTHON ?= python3
+FUZZ_SEED ?= $(shell date +%s)
 
-.PHONY: help demo test test-torch test-machines test-gpu lint bench clean
+.PHONY: help demo test test-torch test-machines test-gpu fuzz lint bench clean
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -22,6 +23,9 @@ test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs 
 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
 	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py --gpu
+
+fuzz: .venv/installed-dev  ## ten thousand calls and files drawn at random (FUZZ_SEED=... for the same ones again)
+	$(BIN)/pytest -q tests/test_fuzz.py --fuzz-cases 10000 --fuzz-seed $(FUZZ_SEED)
 
 lint: .venv/installed-dev  ## style, types, and which module may import which
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -150,7 +150,8 @@ def peer_measured(problem, training, code, settings, count):
             warnings.simplefilter("ignore")
             codes = code(Phi, part.y.astype(np.float64), s, setting)
         seconds = (time.perf_counter() - start) / part.batch
-        return snr(part, refit(part, sparsect.project_sparse(codes.astype(np.float32), s))), seconds
+        sparse = sparsect.project_sparse(codes.astype(np.float32), s)
+        return snr(part, refit(part.operator, part.y, sparse)), seconds
 
     setting = settings[0]
     if len(settings) > 1:

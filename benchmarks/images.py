@@ -71,7 +71,9 @@ def quality_table(problems):
         cells, times = [], []
         for problem in problems:
             estimates, seconds = at_moments(problem, solver, max_iter)
-            cells += [f"{snr(problem, x):.1f} / {snr(problem, refit(problem, x)):.1f}" for x in estimates]
+            cells += [
+                f"{snr(problem, x):.1f} / {snr(problem, refit(problem.operator, problem.y, x)):.1f}" for x in estimates
+            ]
             times.append(f"{1e3 * seconds / problem.batch:.1f}")
         paper = PAPER_DOG.get(label)
         beside = "" if paper is None else "{} / {}, {} / {}".format(*paper)

@@ -83,7 +83,7 @@ def quality_table(problems):
             plain = sparsect.recover(
                 problem.operator, problem.y, problem.sparsity, make(problem), max_iter=max_iter, record=()
             )
-            snr = [sparsect.snr_db(problem.x, x) for x in (plain.x, refit(problem, plain.x))]
+            snr = [sparsect.snr_db(problem.x, x) for x in (plain.x, refit(problem.operator, problem.y, plain.x))]
             spread = float(np.std(snr[0], ddof=1)) / BATCH**0.5
             cells.append(f"{np.mean(snr[0]):.1f} ± {spread:.1f} / {np.mean(snr[1]):.1f}")
             times.append(1e3 * plain.seconds / BATCH)

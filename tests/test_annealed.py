@@ -319,6 +319,11 @@ class TestWhatWentWrongOnce:
         problem = sparsect.random_problem(30, 60, 4, batch=2, rng=0)
         assert not sparsect.recover(problem.Phi, problem.y, 4, max_seconds=0).stable.any()
 
+    @pytest.mark.parametrize("value", [[], np.ones(2), "yes", None])
+    def test_learn_sparsity_is_true_or_false(self, value):
+        with pytest.raises(sparsect.InputError, match=r"learn_sparsity: got .*, accepted is True or False"):
+            sparsect.AnnealedDifferenceMap(learn_sparsity=value)
+
     def test_calls_from_several_threads_leave_products_as_they_were(self):
         problem = sparsect.random_problem(60, 150, 10, snr_db=20, batch=300, rng=0)
         expected = sparsect.recover(problem.operator, problem.y, 10, max_iter=40).x

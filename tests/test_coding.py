@@ -100,7 +100,7 @@ def test_what_is_there_is_kept(signals, dictionary, tmp_path):
         code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "of another"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "of another", "made up"])
 def test_what_is_damaged_is_coded_again(signals, dictionary, tmp_path, damage):
     source, names = stored("one file", signals, tmp_path)
     code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
@@ -108,7 +108,12 @@ def test_what_is_damaged_is_coded_again(signals, dictionary, tmp_path, damage):
     before, content = scipy.sparse.load_npz(path), bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     other = (tmp_path / "out" / f"{names[2]}.npz").read_bytes()
-    path.write_bytes({"cut": content[: len(content) // 2], "changed": content, "of another": other}[damage])
+    if damage == "made up":
+        arrays = dict(np.load(path))
+        arrays["indptr"][1] = 10**6
+        np.savez(path, **arrays)
+    else:
+        path.write_bytes({"cut": content[: len(content) // 2], "changed": content, "of another": other}[damage])
     code(source, tmp_path / "out", dictionary, SETTINGS, rows=100)
     np.testing.assert_array_equal(scipy.sparse.load_npz(path).toarray(), before.toarray())
 
@@ -215,11 +220,15 @@ def test_bad_input(signals, dictionary, tmp_path):
     with pytest.raises(InputError, match=r"shape \(230, 60\).*\(rows, 64\)"):
         code(tmp_path / "other.npy", tmp_path / "out", dictionary, SETTINGS)
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(InputError, match=r"objects.npy: cannot be read as an array"):
+    with pytest.raises(InputError, match=r"objects.npy: damaged .*Python objects"):
         code(tmp_path / "objects.npy", tmp_path / "out", dictionary, SETTINGS)
-    (tmp_path / "damaged.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(InputError, match=r"damaged.npy: cannot be read as an array"):
-        code(tmp_path / "damaged.npy", tmp_path / "out", dictionary, SETTINGS)
+    for content in (b"\x93NUMPY", (tmp_path / "other.npy").read_bytes().replace(b"(230, 60), }", b"(230, 60  }")):
+        (tmp_path / "damaged.npy").write_bytes(content)
+        with pytest.raises(InputError, match=r"damaged.npy: damaged or not what its name says"):
+            code(tmp_path / "damaged.npy", tmp_path / "out", dictionary, SETTINGS)
+    np.save(tmp_path / "large.npy", np.full((2, 64), 1e300))
+    manifest = code(tmp_path / "large.npy", tmp_path / "out", dictionary, SETTINGS)
+    assert "infinite" in manifest["failed"]["large"]
     bad = signals.copy()
     bad[120, 3] = np.nan
     np.save(tmp_path / "nan.npy", bad)

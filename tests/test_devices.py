@@ -53,7 +53,7 @@ def test_a_device_without_a_gpu(without_gpu):
         devices.place(x, "cuda:1")
 
 
-@pytest.mark.parametrize("name", ["tpu", "gpu", "", "cudax"])
+@pytest.mark.parametrize("name", ["tpu", "gpu", "", "cudax", 3, np.ones(2)])
 def test_unknown_devices(name):
     with pytest.raises(InputError, match=r"device: got .*auto, cpu, cuda"):
         devices.place(np.ones(3), name)

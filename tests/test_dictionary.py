@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import sparsect
 from sparsect import InputError
@@ -50,9 +51,11 @@ class TestSources:
             PatchSource([np.zeros((5, 5)), np.zeros((3, 9))], 4, 10)
         with pytest.raises(InputError, match="images: got none"):
             PatchSource([], 4, 10)
-        for images in (None, 3, "photos", iter([])):
+        for images in (None, 3, "photos", iter([]), np.array(2.0), csr_array((2, 2))):
             with pytest.raises(InputError, match=r"images: got an object of type .*, accepted is a list of images"):
                 PatchSource(images, 4, 10)
+        with pytest.raises(InputError, match="accepted is at least a number of type int"):
+            PatchSource([np.zeros((5, 5))], 10**5000, 10)
         with pytest.raises(InputError, match="signals: got shape"):
             ArraySource(np.zeros((0, 4)))
 

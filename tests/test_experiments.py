@@ -66,8 +66,18 @@ class TestRows:
 
     @pytest.mark.parametrize(
         "line",
-        ["a,1", 'a,"{""x"": 1}"', 'a,"[1, 2]"', "a", "a,b,c", f"a,{'[' * 100_000}", f"a,{'1' * 200_000}", "a,\0"],
-        ids=range(8),
+        [
+            "a,1",
+            'a,"{""x"": 1}"',
+            'a,"[1, 2]"',
+            'a,"[{""x"": [1, 2]}]"',
+            "a",
+            "a,b,c",
+            f"a,{'[' * 100_000}",
+            f"a,{'1' * 200_000}",
+            "a,\0",
+        ],
+        ids=range(9),
     )
     def test_what_is_no_task_is_refused_and_left_as_it_is(self, tmp_path, line):
         self.filled(tmp_path / "a", {}, one=[{"x": 1.0}])

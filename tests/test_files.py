@@ -370,3 +370,50 @@ def test_not_a_result(tmp_path):
     np.savez(tmp_path / "x.npz", x=np.zeros(3))
     with pytest.raises(InputError, match="not a result of sparsect"):
         sparsect.load_result(tmp_path / "x.npz")
+
+
+def test_a_sparse_matrix_said_to_be_larger_than_memory(tmp_path):
+    matrix = scipy.sparse.coo_array(([1.0], ([0], [0])), shape=(3, 4))
+    scipy.sparse.save_npz(tmp_path / "x.npz", matrix)
+    np.savez(tmp_path / "x.npz", **dict(np.load(tmp_path / "x.npz")) | {"shape": np.array([2**60, 4])})
+    with pytest.raises(InputError, match=r"x\.npz: its arrays take .* GiB, accepted is up to half of memory"):
+        files.read_array(tmp_path / "x.npz")
+
+
+class TestSparseMatricesWhoseIndicesLeadNowhere:
+    """SciPy looks at the indices only where the last says that there are nonzeros."""
+
+    MATRIX = scipy.sparse.csc_matrix(([1.0], ([0], [0])), shape=(3, 4))
+    MADE_UP = np.array([0, 10**6, 0, 0, 0], np.int32)
+
+    def test_npz(self, tmp_path):
+        arrays = files.csr_arrays(self.MATRIX) | {"format": np.array(b"csc"), "indptr": self.MADE_UP}
+        np.savez(tmp_path / "x.npz", **arrays)
+        with pytest.raises(InputError, match=r"x\.npz: damaged .*indptr must be"):
+            files.read_array(tmp_path / "x.npz")
+
+    def test_mat(self, tmp_path):
+        path = tmp_path / "x.mat"
+        scipy.io.savemat(path, {"Phi": self.MATRIX})
+        whole, there = path.read_bytes(), self.MATRIX.indptr.astype(np.int32).tobytes()
+        assert there in whole
+        path.write_bytes(whole.replace(there, self.MADE_UP.tobytes()))
+        with pytest.raises(InputError, match=r"x\.mat: damaged .*indptr must be"):
+            files.read_array(path)
+
+
+@pytest.mark.parametrize("name", [None, 3, b"x.npz", ["x.npz"], np.ones(2), "a\0b.npz"])
+def test_what_is_no_name_of_a_file(name):
+    readers = [files.read_array, files.read_npz, sparsect.load_result, sparsect.images.load_codes]
+    for read in [*readers, sparsect.images.read_image, sparsect.images.Folder]:
+        with pytest.raises(InputError, match="path: got"):
+            read(name)
+    with pytest.raises(InputError, match="path: got"):
+        sparsect.images.write_image(name, MATRIX)
+
+
+def test_a_name_that_is_too_long():
+    with pytest.raises(InputError, match=r"xxx.*no such folder"):
+        sparsect.images.Folder("x" * 300)
+    with pytest.raises(InputError, match=r"cannot be read \(File name too long\)"):
+        files.read_array("x" * 300 + ".npy")

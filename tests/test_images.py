@@ -178,6 +178,15 @@ class TestFiles:
         assert images.resize(rng.random((30, 60, 3)).astype(np.float32), 20).shape == (10, 20, 3)
         assert images.resize(np.ones((30, 60), dtype=np.float32), 20).min() == 1
 
+    def test_resize_to_nothing_that_could_be(self, rng):
+        for longest in (0, 2**31, 10**5000):
+            with pytest.raises(InputError, match="longest: got"):
+                images.resize(rng.random((4, 5)), longest)
+
+    def test_a_difference_needs_one_shape(self, rng):
+        with pytest.raises(InputError, match=r"image: got shape \(5, 4\), accepted is that of the original, \(4, 5\)"):
+            images.difference(rng.random((4, 5)), rng.random((5, 4)))
+
     def test_samples_are_there(self):
         assert images.sample("chelsea").shape == (300, 451, 3)
         assert images.sample("camera").ndim == 2
@@ -266,15 +275,24 @@ class TestReconstruct:
         images.reconstruct(smooth_image(rng), 3, dictionary=small).codes.save(tmp_path / "codes.npz")
         with np.load(tmp_path / "codes.npz") as file:
             arrays = dict(file)
-        np.savez(tmp_path / "other.npz", **arrays | {"means": arrays["means"][:-1]})
-        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
-            images.load_codes(tmp_path / "other.npz")
-        np.savez(tmp_path / "other.npz", **arrays | {"indices": arrays["indices"] + 1000})
-        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
-            images.load_codes(tmp_path / "other.npz")
-        np.savez(tmp_path / "other.npz", **arrays | {"image_shape": np.array([10**9, 10**9])})
-        with pytest.raises(InputError, match=r"other.npz: damaged codes"):
-            images.load_codes(tmp_path / "other.npz")
+        damages = [
+            {"means": arrays["means"][:-1]},
+            {"means": arrays["means"].astype(np.complex64)},
+            {"data": np.full_like(arrays["data"], np.nan)},
+            {"data": np.full(arrays["data"].shape, 1e300)},
+            {"data": arrays["data"].astype(np.float16)},
+            {"indices": arrays["indices"] + 1000},
+            {"image_shape": np.array([10**9, 10**9])},
+            {"image_shape": np.array([*arrays["image_shape"], 1, 1])},
+            {"image_shape": arrays["image_shape"] + 0.5},
+            {"patch": np.array(0)},
+            {"stride": np.array(0)},
+            {"stride": np.array([1, 2])},
+        ]
+        for damage in damages:
+            np.savez(tmp_path / "other.npz", **arrays | damage)
+            with pytest.raises(InputError, match=r"other.npz: damaged codes"):
+                images.load_codes(tmp_path / "other.npz")
         np.savez(tmp_path / "other.npz", x=np.ones(3))
         with pytest.raises(InputError, match=r"other.npz: not codes of sparsect"):
             images.load_codes(tmp_path / "other.npz")

@@ -49,6 +49,7 @@ class TestRandomProblem:
             ({"snr_db": float("nan")}, "snr_db: got nan"),
             ({"rng": "seed"}, "rng: got 'seed'"),
             ({"dtype": int}, "dtype: got"),
+            ({"dtype": np.ones(2)}, "dtype: got"),
         ],
     )
     def test_errors(self, arguments, message):
@@ -67,6 +68,12 @@ class TestMetrics:
         assert sparsect.snr_db(np.array([100, 100], np.int8), np.array([-100, 100], np.int8)) < 0
         with pytest.raises(InputError, match=r"estimate: got shape \(3,\)"):
             sparsect.snr_db(np.ones(2), np.ones(3))
+
+    @pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recovery])
+    @pytest.mark.parametrize("truth", [[[1, 2], [3]], ["a"], None, 2.0, [], np.ones((2, 0))])
+    def test_what_cannot_be_measured(self, measure, truth):
+        with pytest.raises(InputError, match="truth: got"):
+            measure(truth, truth)
 
     def test_mse(self):
         assert sparsect.mse(np.array([[1.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2))).tolist() == pytest.approx([2.5, 0])
@@ -112,8 +119,20 @@ BAD = {
     "checkpoint a number": ({"checkpoint": 3}, "checkpoint: got an object of type int, accepted is the name of a file"),
     "checkpoint bytes": ({"checkpoint": b"run.npz"}, "checkpoint: got an object of type bytes"),
     "checkpoint a folder": ({"checkpoint": "/"}, "checkpoint: got '/', which is a folder"),
+    "checkpoint of too long a name": ({"checkpoint": "x" * 300}, r"x: cannot be written \(File name too long\)"),
+    "checkpoint with a zero": ({"checkpoint": "a\0b"}, "checkpoint: got 'a.*a name without the character 0"),
+    "refit an array": ({"refit": np.ones((2, 3))}, "refit: got array.*accepted is True or False"),
+    "record an array": ({"record": np.ones((2, 3))}, "record: got array"),
+    "record an array without dimensions": ({"record": np.array(2.0)}, "record: got array"),
+    "record_at an array without dimensions": ({"record_at": np.array(2.5)}, "record_at: got array"),
+    "a number longer than Python writes": ({"sparsity": 10**5000}, "sparsity: got a number of type int"),
+    "a long list": ({"max_iter": [0] * 5000}, r"max_iter: got \[0, 0.*\.\.\., accepted is a whole"),
     "max_iter": ({"max_iter": 0}, "max_iter: got 0, accepted is a whole number of at least 1"),
     "max_seconds": ({"max_seconds": -1}, "max_seconds: got -1"),
+    "max_seconds, sparsity unknown": (
+        {"max_seconds": "", "sparsity": "auto", "noise_norm": 0.0},
+        "max_seconds: got ''",
+    ),
     "tol": ({"tol": "small"}, "tol: got 'small'"),
     "y out of range": ({"y": np.full(3, 1e200), "method": "admm"}, "y: got entries whose squares leave the range"),
     "complex y out of range": (
@@ -209,6 +228,12 @@ class TestScale:
         plain = sparsect.recover(Phi_of(problem.Phi), problem.y, 4, "difference-map", max_iter=20)
         scaled = sparsect.recover(Phi_of(2.0**50 * problem.Phi), 2.0**90 * problem.y, 4, "difference-map", max_iter=20)
         np.testing.assert_allclose(scaled.x / 2.0**40, plain.x, rtol=1e-6, atol=1e-8)
+
+    @pytest.mark.parametrize("matrix", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+    @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+    def test_the_dtype_of_sparse_matrices_is_kept(self, matrix, dtype):
+        Phi = matrix(1e4 * np.eye(3, 5).astype(dtype))
+        assert sparsect.recover(Phi, np.ones(3, dtype), 3, "difference-map", max_iter=20).x.dtype == dtype
 
     def test_the_noise_and_what_is_recorded_are_in_the_units_of_the_caller(self):
         problem = random_problem(20, 40, 4, snr_db=30, rng=0)

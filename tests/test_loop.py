@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -193,6 +194,8 @@ CRAFTED = {
     "time before the start": ("difference-map", put("seconds", -1.0), "seconds: got an entry out of range"),
     "no time": ("difference-map", put("seconds", np.nan), "seconds: got an entry out of range"),
     "a short history": ("difference-map", turn("history/gap", lambda gap: gap[1:]), "history/gap does not fit"),
+    "moments of several seconds": ("difference-map", turn("history/seconds", lambda t: t[:, None]), "not one number"),
+    "answers done that are out of range": ("omp", put("done/0/x", 1e300, 0, 0), "done/0/x has .* too large for Phi"),
     "a history of words": ("difference-map", turn("history/gap", lambda gap: gap.astype(str)), "history/gap does not"),
     "answers done that are not numbers": ("omp", put("done/0/x", np.nan), "done/0/x has entries that are NaN"),
     "answers done that are not sparse": ("omp", put("done/0/x", 1.0), "nonzeros of done/0/x: got an entry out of"),
@@ -264,6 +267,42 @@ class TestCheckpoint:
             sparsect.recover(
                 sparsect.DenseOperator(problem.Phi, rank_tol=0.5), problem.y, 10, max_iter=9, checkpoint=path
             )
+
+    def test_an_operator_that_was_factored_in_between(self, tmp_path, problem):
+        operator, path = sparsect.as_operator(problem.Phi), tmp_path / "run.npz"
+        for max_iter in (3, 5):
+            sparsect.recover(operator, problem.y, 10, "omp", max_iter=max_iter, checkpoint=path)
+            sparsect.recover(operator, problem.y, 10, "difference-map", max_iter=2)
+        other = sparsect.as_operator(problem.Phi)
+        assert sparsect.recover(other, problem.y, 10, "omp", max_iter=6, checkpoint=path).n_iter.max() == 6
+
+    def test_a_part_that_is_no_array(self, tmp_path, problem):
+        path = tmp_path / "run.npz"
+        run(problem, max_iter=5, checkpoint=path)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("words", b"no array")
+        with pytest.raises(InputError, match=r"run\.npz: damaged .*'words' is no array"):
+            run(problem, max_iter=9, checkpoint=path)
+
+    def test_a_system_without_a_solution(self, tmp_path, problem):
+        """Weights of zero, which only a made-up file has."""
+        options = {"method": sparsect.IRLS(alpha=0.0), "checkpoint": tmp_path / "run.npz"}
+        run(problem, max_iter=2, **options)
+
+        def change(arrays):
+            arrays["state/x"][0], arrays["state/epsilon"][0] = 0, 0
+
+        craft(tmp_path / "run.npz", change)
+        with pytest.warns(sparsect.ConvergenceWarning, match="1 of 6 rows ran away"):
+            result = run(problem, max_iter=4, **options)
+        assert np.isfinite(result.x).all()
+
+    def test_an_answer_where_there_is_nothing_to_explain(self, tmp_path, problem):
+        path, y = tmp_path / "run.npz", np.zeros_like(problem.y)
+        sparsect.recover(problem.Phi, y, 10, "omp", max_iter=5, checkpoint=path)
+        craft(path, put("done/0/x", 1.0, 0, 0))
+        with pytest.warns(sparsect.PoorFitWarning, match="far from explaining y"):
+            sparsect.recover(problem.Phi, y, 10, "omp", max_iter=5, checkpoint=path)
 
     @pytest.mark.parametrize("missing", ["rows", "iteration", "seconds", "history/gap", "state/x", "state/gap"])
     def test_a_checkpoint_with_a_part_missing_is_refused(self, tmp_path, problem, missing):

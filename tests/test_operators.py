@@ -233,3 +233,19 @@ def test_a_sparse_matrix_of_the_caller_stays_as_it_is(kind, dtype):
     assert Phi.dtype == dtype
     np.testing.assert_array_equal(Phi.toarray(), values)
     np.testing.assert_array_equal(operator.forward(np.eye(4)), values.T.astype(operator.dtype))
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+def test_indices_that_lead_out_of_a_matrix_without_nonzeros(kind):
+    """SciPy looks at the indices only where the last says that there are nonzeros."""
+    Phi = kind((6, 6))
+    Phi.indptr = np.array([0, 3, 6, 7, 7, 10**6, 0], Phi.indptr.dtype)
+    with pytest.raises(InputError, match=r"Phi: got a damaged sparse matrix \(indptr"):
+        sparsect.as_operator(Phi)
+
+
+def test_a_signal_that_no_machine_has_room_for():
+    with pytest.raises(InputError, match="shape_of_signal: got 1000"):
+        sparsect.SubsampledDCT(10**30, [1])
+    with pytest.raises(InputError, match=r"shape_of_signal: got \(1048576, 1048577\)"):
+        sparsect.SubsampledFourier.random((2**20, 2**20 + 1), 5, rng=0)

@@ -303,7 +303,7 @@ class TestVAMP:
         assert learned > known - 0.3
 
     def test_posterior_by_numerical_integration(self):
-        from sparsect.solvers.vamp import posterior
+        from sparsect.kernels.posterior import posterior
 
         density, variance, gamma, r = 0.2, 1.7, 3.0, 0.9
         grid = np.linspace(-12, 12, 200001)

@@ -168,6 +168,13 @@ class TestData:
         np.testing.assert_allclose(single, project_data(x, Phi, np.tile(y, (3, 1)), noise_norm=0.3), atol=1e-5)
 
 
+class TestScale:
+    def test_a_ball_far_away_from_x(self):
+        """The squares of Phi x times those of Phi are out of range."""
+        moved = project_data(np.array([1.0, 2.0]), 1e116 * np.eye(2), np.array([1.0, 0.0]), noise_norm=1e9)
+        np.testing.assert_allclose(moved, 0, atol=1e-14)
+
+
 class TestErrors:
     def test_ball_too_small_for_what_phi_can_reach(self, rng):
         Phi, y, x = instance(rng, "centred")
@@ -188,3 +195,18 @@ class TestErrors:
     def test_alpha(self, alpha):
         with pytest.raises(InputError, match="alpha: got"):
             sparsect.Relaxed(alpha)
+
+    @pytest.mark.parametrize("data_set", [[], "Ball", np.ones(2)])
+    def test_data_set(self, data_set, rng):
+        Phi, y, x = instance(rng, "full")
+        for refused in (
+            sparsect.DifferenceMap,
+            sparsect.AlternatingMap,
+            lambda data_set: project_data(x, Phi, y, data_set),
+        ):
+            with pytest.raises(InputError, match="data_set: got"):
+                refused(data_set=data_set)
+
+    def test_phi_x_out_of_range(self):
+        with pytest.raises(InputError, match="x: got sizes at which Phi x leaves the range of float64"):
+            project_data(np.full(2, 1e250), 1e100 * np.eye(2), np.ones(2), Affine())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import Array, namespace, norm, refuse_masked
+from .backend.arrays import Array, floating, namespace, norm
 from .backend.checks import reject
 
 
@@ -37,11 +37,10 @@ def support_recovery(truth: Any, estimate: Any) -> Array:
 
 def _pair(truth: Any, estimate: Any) -> tuple[Array, Array]:
     """Both as floating arrays of one shape; NaN is let through, so that a bad estimate is seen for what it is."""
-    for name, value in (("truth", truth), ("estimate", estimate)):
-        refuse_masked(name, value)
-    pair = [value if hasattr(value, "shape") else np.asarray(value) for value in (truth, estimate)]
-    xp = namespace(*pair)
-    pair = [xp.astype(value, xp.float64) if xp.isdtype(value.dtype, ("bool", "integral")) else value for value in pair]
-    if pair[0].shape != pair[1].shape:
-        raise reject("estimate", f"shape {tuple(pair[1].shape)}", f"that of the truth, {tuple(pair[0].shape)}")
-    return pair[0], pair[1]
+    truth, estimate = floating("truth", truth, finite=False), floating("estimate", estimate, finite=False)
+    namespace(truth, estimate)
+    if truth.ndim == 0 or truth.shape[-1] == 0:
+        raise reject("truth", f"shape {tuple(truth.shape)}", "rows of at least one number")
+    if truth.shape != estimate.shape:
+        raise reject("estimate", f"shape {tuple(estimate.shape)}", f"that of the truth, {tuple(truth.shape)}")
+    return truth, estimate

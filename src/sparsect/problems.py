@@ -21,7 +21,7 @@ from .backend.arrays import (
     to_numpy,
     units,
 )
-from .backend.checks import real_number, reject, whole_number
+from .backend.checks import real_number, reject, shown, whole_number
 from .operators import as_operator
 
 
@@ -161,8 +161,9 @@ def random_problem(
         snr_db = real_number(
             "snr_db", snr_db, "from -300 to 300 decibels, or None for no noise", low=-300.0, high=300.0
         )
-    if dtype not in ("float32", "float64", np.float32, np.float64, np.dtype(np.float32), np.dtype(np.float64)):
-        raise reject("dtype", repr(dtype), "float32 or float64")
+    known = ("float32", "float64", np.float32, np.float64, np.dtype(np.float32), np.dtype(np.float64))
+    if not isinstance(dtype, str | type | np.dtype) or dtype not in known:
+        raise reject("dtype", shown(dtype), "float32 or float64")
     generate = generator(rng)
     Phi = generate.standard_normal((m, n))
     Phi -= Phi.mean(axis=0)

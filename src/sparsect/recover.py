@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from .backend import files
@@ -87,7 +86,7 @@ def recover(
     """
     solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
     check_noise_norm(solver, noise_norm)
-    if checkpoint is not None and Path(files.path_name("checkpoint", checkpoint)).is_dir():
+    if checkpoint is not None and os.path.isdir(files.path_name("checkpoint", checkpoint)):
         raise reject("checkpoint", f"{os.fspath(checkpoint)!r}, which is a folder", "the name of an .npz file")
     options: dict[str, Any] = {
         "max_iter": max_iter,

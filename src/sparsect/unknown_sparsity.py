@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .backend.arrays import epsilon, namespace, row_norms, take_rows, to_numpy
-from .backend.checks import reject, warn
+from .backend.checks import real_number, reject, warn
 from .operators import Operator
 from .operators.row_space import Orthonormal
 from .problems import Problem
@@ -49,11 +49,14 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     for name in ("checkpoint", "callback"):
         if options.get(name) is not None:
             raise reject(name, "a value with sparsity='auto' and noise_norm", "None: several runs are made")
+    budget = options.pop("max_seconds", None)
+    if budget is not None:
+        budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)
     problem = Problem(operator, y, start, noise_norm)
     clock = Clock()
     with clock.running():
         chosen = smallest_within(problem)
-    parts, budget = [], options.pop("max_seconds", None)
+    parts = []
     for s, rows in _groups(np.arange(problem.batch), chosen):
         share = None if budget is None else budget * rows.size / problem.batch
         part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)

@@ -18,7 +18,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from .checks import InputError, reject
+from .checks import InputError, reject, shown
 
 Array = Any
 Namespace = Any
@@ -134,8 +134,8 @@ def refuse_masked(name: str, value: Any) -> None:
         raise reject(name, "a masked array", "an array without masked entries")
 
 
-def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -> Array:
-    """``value`` as a finite float or complex array; anything else raises an error that names ``name``."""
+def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None, finite: bool = True) -> Array:
+    """``value`` as a float or complex array, as a rule finite; anything else raises an error that names ``name``."""
     array: Array
     refuse_masked(name, value)
     if compat.is_torch_array(value):
@@ -165,9 +165,9 @@ def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None) -
     if dimensions is not None and array.ndim not in dimensions:
         wanted = " or ".join(str(count) for count in dimensions)
         raise reject(name, f"an array with {array.ndim} dimensions, shape {tuple(array.shape)}", f"{wanted} dimensions")
-    finite = xp.isfinite(array)
-    if not bool(xp.all(finite)):
-        bad = int(xp.sum(xp.astype(~finite, xp.int64)))
+    sound = xp.isfinite(array)
+    if finite and not bool(xp.all(sound)):
+        bad = int(xp.sum(xp.astype(~sound, xp.int64)))
         raise reject(name, f"{bad} entries that are NaN or infinite", "finite entries only")
     return array
 
@@ -179,6 +179,18 @@ def check_magnitude(name: str, array: Array) -> None:
     if size and not 1e4 * float(limits.smallest_normal) ** 0.5 < size < 1e-4 * (float(limits.max) / count) ** 0.5:
         received = f"entries whose squares leave the range of {array.dtype}"
         raise reject(name, received, f"{name} scaled nearer to 1, or a wider dtype")
+
+
+def check_indices(array: Any) -> None:
+    """Raise a ValueError if the indices of a SciPy sparse matrix lead out of it: compiled code would follow them.
+
+    Other arrays are sound in this respect.
+    """
+    if hasattr(array, "check_format"):
+        array.check_format(full_check=True)
+        # What SciPy does not look at if the last one is zero.
+        if (np.diff(array.indptr) < 0).any():
+            raise ValueError("indptr must be a non-decreasing sequence")
 
 
 def largest(array: Array) -> float:
@@ -211,7 +223,7 @@ def generator(rng: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
-        raise reject("rng", repr(rng), "a non-negative integer, a numpy.random.Generator or None") from None
+        raise reject("rng", shown(rng), "a non-negative integer, a numpy.random.Generator or None") from None
 
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:

@@ -9,6 +9,9 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+# Characters of a value that an error shows.
+LONGEST = 120
+
 
 class InputError(ValueError):
     """An argument, file or option that cannot be used; the message names it and says what would work."""
@@ -36,17 +39,26 @@ def reject(name: str, received: object, accepted: str) -> InputError:
     return InputError(f"{name}: got {received}, accepted is {accepted}")
 
 
+def shown(value: object) -> str:
+    """``value`` as errors show it: in one line, and cut off where it is long."""
+    try:
+        words = " ".join(repr(value).split())
+    except ValueError:  # a whole number with more digits than Python writes
+        words = f"a number of type {type(value).__name__}"
+    return words if len(words) <= LONGEST else words[: LONGEST - 3] + "..."
+
+
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
     """``value`` as an int within ``low`` and ``high`` (both included)."""
     accepted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
     if isinstance(value, bool):
-        raise reject(name, repr(value), accepted)
+        raise reject(name, shown(value), accepted)
     try:
         number = operator.index(value)
     except TypeError:
-        raise reject(name, repr(value), accepted) from None
+        raise reject(name, shown(value), accepted) from None
     if number < low or (high is not None and number > high):
-        raise reject(name, number, accepted)
+        raise reject(name, shown(number), accepted)
     return number
 
 
@@ -55,14 +67,22 @@ def real_number(
 ) -> float:
     """``value`` as a finite float within ``low`` and ``high``; ``accepted`` words the rule for the error."""
     if isinstance(value, str):
-        raise reject(name, repr(value), accepted)
+        raise reject(name, shown(value), accepted)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise reject(name, repr(value)[:80], accepted) from None
+        raise reject(name, shown(value), accepted) from None
     if not math.isfinite(number) or not low <= number <= high or (nonzero and number == 0):
-        raise reject(name, repr(value), accepted)
+        raise reject(name, shown(value), accepted)
     return number
+
+
+def truth_value(name: str, value: Any) -> bool:
+    """``value`` as True or False; what only behaves like one of them, or may not, is refused."""
+    try:
+        return {True: True, False: False}[value]
+    except (KeyError, TypeError):
+        raise reject(name, shown(value), "True or False") from None
 
 
 def settle_number(settings: Any, name: str, accepted: str, **limits: Any) -> None:
@@ -82,6 +102,6 @@ def choice(name: str, value: object, options: Iterable[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     spelled = {option.lower(): option for option in known}
-    nearest = difflib.get_close_matches(str(value).lower(), spelled, n=1)
+    nearest = difflib.get_close_matches(value.lower(), spelled, n=1) if isinstance(value, str) else []
     hint = f" (did you mean {spelled[nearest[0]]!r}?)" if nearest else ""
-    raise reject(name, repr(value), "one of " + ", ".join(repr(option) for option in known) + hint)
+    raise reject(name, shown(value), "one of " + ", ".join(repr(option) for option in known) + hint)

@@ -12,7 +12,7 @@ from typing import Any
 import array_api_compat as compat
 
 from .arrays import Array, is_complex, is_single, on_host, to_numpy, writable
-from .checks import InputError, choice, real_number, reject
+from .checks import InputError, choice, real_number, reject, shown
 
 PRECISIONS = ("auto", "fp16", "tf32", "bf16x3", "float32")
 # What "auto" is where answers are wanted, and where only sums over very many of them are.
@@ -132,18 +132,19 @@ def described(like: Array) -> str:
         return f"{torch.cuda.get_device_name(like.device)}, products in {product_precision()}"
 
 
-def place(array: Array, device: str | None) -> Array:
+def place(array: Array, device: Any) -> Array:
     """``array`` on a device: None where it is, "cpu" a NumPy array, "cuda" or "cuda:1" a torch tensor.
 
     "auto" is "cuda" if torch is installed and sees a GPU, and where it is otherwise.
     """
     if device is None:
         return array
-    name = str(device)
+    # A torch.device is as good as its name.
+    name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
     if name == "cpu":
         return to_numpy(array)
     if name != "auto" and name.partition(":")[0] != "cuda":
-        raise reject("device", repr(name), "auto, cpu, cuda, or one GPU of several as in cuda:1")
+        raise reject("device", shown(device), "auto, cpu, cuda, or one GPU of several as in cuda:1")
     if find_spec("torch") is None:
         if name == "auto":
             return array
@@ -162,9 +163,9 @@ def place(array: Array, device: str | None) -> Array:
     try:
         chosen = torch.device(name)
     except RuntimeError:
-        raise reject("device", repr(name), "auto, cpu, cuda, or one GPU of several as in cuda:1") from None
+        raise reject("device", shown(name), "auto, cpu, cuda, or one GPU of several as in cuda:1") from None
     if chosen.index is not None and chosen.index >= torch.cuda.device_count():
-        raise reject("device", repr(name), f"cuda:0 to cuda:{torch.cuda.device_count() - 1}")
+        raise reject("device", shown(name), f"cuda:0 to cuda:{torch.cuda.device_count() - 1}")
     tensor = array if compat.is_torch_array(array) else torch.from_numpy(writable(to_numpy(array)))
     with memory_errors("device", "a larger array", "'cpu', or less at a time"):
         return tensor.to(chosen)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from . import text_tables
-from .checks import InputError, choice, reject
+from .arrays import check_indices
+from .checks import LONGEST, InputError, choice, reject, shown
 
 try:
     import fcntl
@@ -31,6 +32,8 @@ FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
 def path_name(name: str, value: Any) -> str:
     """The path that the argument ``name`` stands for, as text; anything else is refused."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if isinstance(path, str) and "\0" in path:
+        raise reject(name, shown(path), "a name without the character 0")
     if not isinstance(path, str):
         raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
     return path
@@ -140,8 +143,13 @@ def uninterrupted() -> Iterator[None]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse a path that could not be written, before any work is done for it."""
     final = Path(path)
-    if final.is_dir():
-        raise InputError(f"{path}: cannot be written (a folder)")
+    try:
+        if stat.S_ISDIR(os.stat(final).st_mode):
+            raise InputError(f"{path}: cannot be written (a folder)")
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:  # a name that is too long, for one
+        raise _unwritable(final, error) from None
     folder = final.parent
     while not folder.exists():
         folder = folder.parent
@@ -186,11 +194,16 @@ def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
     """All arrays of an ``.npz`` file, by name."""
+    path = path_name("path", path)
     with _clear_errors(path):
         with zipfile.ZipFile(path) as archive:
             check_size(path, sum(entry.file_size for entry in archive.infolist()))
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        # NumPy gives whatever does not begin like an array as bytes.
+        if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{shown(others[0])} is no array")
+        return arrays
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -213,9 +226,9 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
     A file with several arrays is asked for the first of the names in ``prefer`` it holds, or for the one named after a
     colon: ``data.npz:y``.
     """
-    name = os.fspath(path)
+    name = path_name("path", path)
     wanted: str | None = None
-    if not Path(name).exists() and ":" in name:
+    if not os.path.exists(name) and ":" in name:
         name, _, wanted = name.rpartition(":")
     readers: dict[str, Callable[[str], Any]] = {
         ".npy": _read_npy,
@@ -245,9 +258,15 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
     )
 
 
+def map_npy(path: str) -> Any:
+    """The array in an ``.npy`` file, of which nothing is read yet; objects, which are pickled, are refused."""
+    with _clear_errors(path):
+        return np.lib.format.open_memmap(path, mode="r")
+
+
 def _read_npy(path: str) -> Any:
     # A memory map checks the declared shape against the file's size before anything is allocated.
-    return np.array(np.lib.format.open_memmap(path, mode="r"))
+    return np.array(map_npy(path))
 
 
 def _read_npz(path: str) -> Any:
@@ -256,18 +275,28 @@ def _read_npz(path: str) -> Any:
         import scipy.sparse
 
         matrix = scipy.sparse.load_npz(path)
-        if hasattr(matrix, "check_format"):
-            matrix.check_format(full_check=True)
+        _check_sparse(path, matrix)
         return matrix
     return arrays
 
 
 def _read_mat(path: str) -> dict[str, Any]:
     import scipy.io
+    import scipy.sparse
 
     declared = scipy.io.whosmat(path)
     check_size(path, sum(8 * math.prod(shape) for _, shape, kind in declared if kind != "sparse"))
-    return {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    arrays = {name: value for name, value in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    for array in arrays.values():
+        if scipy.sparse.issparse(array):
+            _check_sparse(path, array)
+    return arrays
+
+
+def _check_sparse(path: str, matrix: Any) -> None:
+    """Refuse a sparse matrix that could not be used: its shape is said to be anything, and so are its indices."""
+    check_size(path, 8 * sum(matrix.shape))
+    check_indices(matrix)
 
 
 @contextlib.contextmanager
@@ -287,7 +316,7 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:LONGEST]
         raise InputError(f"{path}: damaged or not what its name says ({reason})") from None
 
 

@@ -55,9 +55,13 @@ class Part:
         """The rows, (rows, m), in single precision; photographs are read elsewhere."""
         try:
             rows = np.asarray(_opened(self.path, self.kind)[self.first : self.last])
+        except InputError:
+            raise
         except (OSError, ValueError, EOFError, RuntimeError) as error:
             raise InputError(f"{self.path}: rows {self.first} to {self.last} cannot be read ({error})") from None
-        return floating(self.path, rows.astype(np.float32))
+        # What single precision has no room for becomes infinite, and is refused as that.
+        with np.errstate(over="ignore"):
+            return floating(self.path, rows.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,10 @@ def _version(names: Iterable[Path]) -> str:
 
 def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> list[Part]:
     """Partitions of the rows of one array."""
-    if kind == "npy":
-        files.check_regular(path)
     try:
         array = _opened(str(path), kind)
+    except InputError:
+        raise
     except ImportError:
         raise InputError(f"{path}: zarr is not installed; pip install 'sparsect[cluster]'") from None
     except (OSError, ValueError, EOFError, AttributeError, KeyError, TypeError) as error:
@@ -133,9 +137,9 @@ def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> lis
 
 
 def _opened(path: str, kind: str) -> Any:
-    """An array in a file, of which nothing is read yet; objects, which would have to be unpickled, are refused."""
+    """An array in a file, of which nothing is read yet."""
     if kind == "npy":
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return files.map_npy(path)
     import zarr
 
     return zarr.open_array(path, mode="r")
@@ -294,7 +298,8 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
 def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
     """Whether a file holds the codes that it is said to hold; what is damaged is coded again."""
     try:
-        arrays = files.read_npz(path)
-        return bool(arrays["shape"][0] == outcome["rows"] and arrays["data"].shape == (outcome["nonzeros"],))
-    except (InputError, KeyError, IndexError):
+        codes = files.read_array(path)
+    except InputError:
         return False
+    found = getattr(codes, "nnz", None), codes.shape[:1]
+    return found == (outcome["nonzeros"], (outcome["rows"],))

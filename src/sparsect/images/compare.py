@@ -17,8 +17,10 @@ DIFFERENCE_SCALE = 0.3
 
 def difference(original: Array, image: Array) -> Array:
     """image - original as an image: 0 is grey, -0.3 black, 0.3 white."""
-    change = pixels("image", image) - pixels("original", original)
-    shown: Array = np.clip(0.5 + change / (2 * DIFFERENCE_SCALE), 0, 1)
+    image, original = pixels("image", image), pixels("original", original)
+    if image.shape != original.shape:
+        raise reject("image", f"shape {image.shape}", f"that of the original, {original.shape}")
+    shown: Array = np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
     return shown
 
 

@@ -30,6 +30,8 @@ FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 ACCEPTED_SHAPES = "(height, width), or with 1 to 4 channels last"
+# Pixels on a side that no image file has room for.
+LONGEST_SIDE = 2**31 - 1
 # Sums of squares of larger pixels would leave the range of float32.
 LARGEST = 1e15
 # Decoded images kept in memory while patches are drawn from a folder.
@@ -88,7 +90,7 @@ def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
 
 def read_image(path: str | os.PathLike[str]) -> Array:
     """The photograph in a file, turned upright, as :func:`pixels` gives it."""
-    name = os.fspath(path)
+    name = files.path_name("path", path)
     with _opened(name) as photograph:
         from PIL import ImageOps
 
@@ -119,8 +121,9 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
 
 def check_format(path: str | os.PathLike[str]) -> None:
     """Refuse a name that says no image format."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise reject("image", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
+    name = files.path_name("path", path)
+    if Path(name).suffix.lower() not in FORMATS:
+        raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(FORMATS)}")
 
 
 def resize(image: Any, longest: int) -> Array:
@@ -128,7 +131,7 @@ def resize(image: Any, longest: int) -> Array:
     from PIL import Image
 
     image = pixels("image", image)
-    longest = whole_number("longest", longest, 1)
+    longest = whole_number("longest", longest, 1, LONGEST_SIDE)
     height, width = image.shape[:2]
     scale = longest / max(height, width)
     files.check_size("image", round(32 * height * scale * width * scale))
@@ -153,16 +156,17 @@ class Folder(Sequence[Array]):
     """
 
     def __init__(self, path: str | os.PathLike[str], smallest: int = 1, device: str | None = None) -> None:
-        folder = Path(path)
-        if not folder.is_dir():
-            raise InputError(f"{os.fspath(path)}: no such folder")
-        found = sorted(name for name in folder.rglob("*") if name.suffix.lower() in FORMATS and not name.is_dir())
+        name = files.path_name("path", path)
+        if not os.path.isdir(name):
+            raise InputError(f"{name}: no such folder")
+        inside = Path(name).rglob("*")
+        found = sorted(each for each in inside if each.suffix.lower() in FORMATS and not each.is_dir())
         self.paths: list[Path] = []
         self.shapes: list[tuple[int, int]] = []
         self.left_out: list[str] = []
-        for name in found:
+        for each in found:
             try:
-                with _opened(os.fspath(name)) as photograph:
+                with _opened(os.fspath(each)) as photograph:
                     width, height = photograph.size
                     if photograph.getexif().get(0x0112, 1) in (5, 6, 7, 8):
                         width, height = height, width
@@ -170,14 +174,14 @@ class Folder(Sequence[Array]):
                 self.left_out.append(str(error))
                 continue
             if min(width, height) < smallest:
-                self.left_out.append(f"{name}: {width}x{height} pixels, smaller than a patch")
+                self.left_out.append(f"{each}: {width}x{height} pixels, smaller than a patch")
                 continue
-            self.paths.append(name)
+            self.paths.append(each)
             self.shapes.append((height, width))
         if not self.paths:
             reason = f" ({self.left_out[0]})" if self.left_out else ""
             accepted = f"photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
-            raise reject(os.fspath(path), f"no photograph that can be used{reason}", accepted)
+            raise reject(name, f"no photograph that can be used{reason}", accepted)
         self._device = device
         self._forget()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array, floating, from_numpy, namespace, to_numpy
-from ..backend.checks import reject, whole_number
+from ..backend.checks import reject, shown, whole_number
 from ..backend.devices import place
 from ..dictionary.sources import digest
 from .patches import cut
@@ -35,9 +35,13 @@ class PatchSource:
     """
 
     def __init__(self, images: Sequence[Any], patch: int, size: int, rng: int = 0, batch_size: int = 10_000) -> None:
-        if not (hasattr(images, "__len__") and hasattr(images, "__getitem__")) or isinstance(images, str | bytes):
+        try:
+            count = len(images)
+        except TypeError:  # a number, or an array without dimensions
+            count = None
+        if count is None or not hasattr(images, "__getitem__") or isinstance(images, str | bytes):
             raise reject("images", f"an object of type {type(images).__name__}", "a list of images, or a Folder")
-        if not len(images):
+        if count == 0:
             raise reject("images", "none", "at least one image")
         self._patch = whole_number("patch", patch, 1)
         self._seed = whole_number("rng", rng, 0)
@@ -50,7 +54,7 @@ class PatchSource:
         shapes = np.array(getattr(images, "shapes", None) or [image.shape for image in images])
         for index, shape in enumerate(shapes):
             if min(shape) < patch:
-                accepted = f"at least {patch} in both directions"
+                accepted = f"at least {shown(patch)} in both directions"
                 raise reject(f"images[{index}]", f"{shape[0]}x{shape[1]} pixels", accepted)
         self._shapes, self._places = shapes, (shapes - patch + 1).prod(axis=1)
 

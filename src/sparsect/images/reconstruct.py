@@ -14,6 +14,7 @@ from ..backend import files
 from ..backend.arrays import (
     Array,
     can_change,
+    check_indices,
     compressed_on_host,
     contiguous,
     from_numpy,
@@ -21,7 +22,7 @@ from ..backend.arrays import (
     namespace,
     to_numpy,
 )
-from ..backend.checks import InputError, real_number, reject, whole_number
+from ..backend.checks import InputError, real_number, reject, whole_number, within
 from ..backend.devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
 from ..problems import Problem
@@ -32,6 +33,9 @@ from .patches import BLOCK, PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images
 
 Progress = Callable[[int, int], None]
+
+# Sums of larger codes may leave the range of float32, which images are in.
+LARGEST_CODE = 1e30
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,16 @@ def load_codes(path: str | os.PathLike[str]) -> Codes:
     try:
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         matrix = csr_array(parts, shape=tuple(int(size) for size in arrays["shape"]))
-        matrix.check_format(full_check=True)
-        shape = tuple(int(size) for size in arrays["image_shape"])
-        codes = Codes(matrix, arrays["means"], shape, int(arrays["patch"]), int(arrays["stride"]))
+        check_indices(matrix)
+        for name in ("data", "means"):
+            if arrays[name].dtype not in (np.float32, np.float64):
+                raise ValueError(f"{name} has dtype {arrays[name].dtype}")
+            within(name, arrays[name], -LARGEST_CODE, LARGEST_CODE)
+        shape = tuple(whole_number("image_shape", size, 1) for size in arrays["image_shape"])
+        if len(shape) not in (2, 3):
+            raise ValueError(f"an image of {len(shape)} dimensions")
+        patch = whole_number("patch", arrays["patch"], 1)
+        codes = Codes(matrix, arrays["means"], shape, patch, whole_number("stride", arrays["stride"], 1, patch))
         count = patch_count(shape, codes.patch, codes.stride) * math.prod(shape[2:])
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: damaged codes ({error})") from None

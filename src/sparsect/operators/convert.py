@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.checks import reject
+from ..backend.checks import reject, shown
 from .base import Operator
 from .dense import DenseOperator
 from .matrix_free import MatrixFree
@@ -22,7 +22,7 @@ def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
         return MatrixFree(Phi, frame_bound)
     if frame_bound is not None:
         raise reject(
-            "frame_bound", f"{frame_bound!r} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
+            "frame_bound", f"{shown(frame_bound)} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
         )
     if hasattr(Phi, "tocsr"):
         return SparseOperator(Phi)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend.arrays import (
     Array,
+    check_indices,
     check_magnitude,
     epsilon,
     floating,
@@ -28,15 +29,14 @@ class SparseOperator(HostOperator):
 
     SMALL = 2**20
 
-    def __init__(self, Phi: Any) -> None:
+    def __init__(self, Phi: Any, rank_tol: float | None = None) -> None:
         if not hasattr(Phi, "tocsr") or len(Phi.shape) != 2 or 0 in Phi.shape:
             received = f"{type(Phi).__name__} of shape {getattr(Phi, 'shape', None)}"
             raise reject("Phi", received, "a SciPy sparse matrix with at least one row and one column")
-        if hasattr(Phi, "check_format"):
-            try:
-                Phi.check_format(full_check=True)
-            except ValueError as error:
-                raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
+        try:
+            check_indices(Phi)
+        except ValueError as error:
+            raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
         rows = Phi.tocsr()
         # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
         self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
@@ -45,6 +45,8 @@ class SparseOperator(HostOperator):
         self.dtype = self.Phi.data.dtype
         self.shape = self.Phi.shape
         self._adjoint = self.Phi.conj().T.tocsr()
+        # The rank is that of the Phi that came in, whatever precision is worked in.
+        self.rank_tol = max(self.shape) * epsilon(self.Phi.data) if rank_tol is None else rank_tol
         self._promoted: dict[str, SparseOperator] = {}
 
     def forward(self, x: Array) -> Array:
@@ -58,7 +60,7 @@ class SparseOperator(HostOperator):
         if y.dtype == self.dtype:
             return self, y
         if y.dtype.name not in self._promoted:
-            self._promoted[y.dtype.name] = SparseOperator(self.Phi.astype(y.dtype))
+            self._promoted[y.dtype.name] = SparseOperator(self.Phi.astype(y.dtype), self.rank_tol)
         return self._promoted[y.dtype.name], y
 
     @cached_property
@@ -66,9 +68,10 @@ class SparseOperator(HostOperator):
         return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
 
     def _divided(self, unit: float) -> Operator:
-        return SparseOperator(self.Phi / unit)
+        # SciPy divides by numbers in double precision.
+        return SparseOperator(self.Phi * self.dtype.type(1 / unit), self.rank_tol)
 
     def _factor(self) -> RowSpace:
         if math.prod(self.shape) > self.SMALL:
             return super()._factor()
-        return SingularVectors(self.Phi.toarray(), max(self.shape) * epsilon(self.Phi.data))
+        return SingularVectors(self.Phi.toarray(), self.rank_tol)

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, generator, is_complex, namespace
-from ..backend.checks import reject, whole_number
+from ..backend.checks import reject, shown, whole_number
 from . import transforms
 from .base import Operator
+
+# Numbers in a signal that no machine has room for.
+LARGEST = 2**40
 
 
 class _Subsampled(Operator):
@@ -104,5 +107,8 @@ def _sides(shape_of_signal: Any) -> tuple[int, ...]:
     """The sides of a signal given as a length or as a sequence of lengths."""
     sides = tuple(shape_of_signal) if isinstance(shape_of_signal, Sequence) else (shape_of_signal,)
     if not sides or isinstance(shape_of_signal, str):
-        raise reject("shape_of_signal", repr(shape_of_signal), "a length, or a tuple of lengths")
-    return tuple(whole_number("shape_of_signal", side, 1) for side in sides)
+        raise reject("shape_of_signal", shown(shape_of_signal), "a length, or a tuple of lengths")
+    lengths = tuple(whole_number("shape_of_signal", side, 1) for side in sides)
+    if math.prod(lengths) > LARGEST:
+        raise reject("shape_of_signal", shown(shape_of_signal), f"a signal of at most {LARGEST} numbers")
+    return lengths

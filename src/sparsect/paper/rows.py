@@ -110,7 +110,12 @@ def _task(line: str) -> tuple[str, list[Row] | None]:
         rows = json.loads(words)
     except (ValueError, RecursionError, csv.Error):
         return "", None
-    return key, rows if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else None
+    return key, rows if isinstance(rows, list) and all(map(_is_row, rows)) else None
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a value from a file is numbers and words by name, of which tables can be made."""
+    return isinstance(row, dict) and all(isinstance(value, str | float | int | None) for value in row.values())
 
 
 def _column(values: Iterable[Any]) -> np.ndarray[Any, Any]:

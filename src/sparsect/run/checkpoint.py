@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import from_numpy, generator, is_numpy, namespace, to_numpy
-from ..backend.checks import InputError, within
+from ..backend.arrays import from_numpy, generator, is_numpy, namespace, norm, to_numpy
+from ..backend.checks import LONGEST, InputError, within
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ class Checkpoint:
         found, response = str(arrays["identity"]), arrays["response"]
         if found != self.identity:
             self._refuse(_first_difference(found, self.identity))
-        # Norms rather than entries: what is small in one entry may be large in all of them.
-        if (response.shape, response.dtype) != (self.response.shape, self.response.dtype) or not (
-            np.linalg.norm(response - self.response) <= 1e-4 * np.linalg.norm(self.response)
-        ):
+        if not _alike(response, self.response, self.run.problem.operator.shape[0]):
             self._refuse("another Phi, or Phi factored otherwise")
         try:
             if str(arrays.pop(CHECKSUM)) != checksum(arrays):
@@ -139,8 +136,11 @@ class Checkpoint:
         return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
 
     def _check_answer(self, name: str, x: np.ndarray[Any, Any]) -> None:
-        if not np.isfinite(x).all():
-            raise ValueError(f"{name} has entries that are NaN or infinite")
+        like = self.run.scaled.y
+        with np.errstate(over="ignore", invalid="ignore"):
+            image = to_numpy(norm(self.run.scaled.operator.forward(from_numpy(x, like))))
+        if not np.isfinite(image).all():
+            raise ValueError(f"{name} has entries that are NaN, infinite, or too large for Phi")
         most = x.shape[1] if self.run.solver.finds_sparsity else self.run.problem.sparsity
         within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
 
@@ -148,6 +148,8 @@ class Checkpoint:
         """What was recorded, the same number of moments in every column."""
         found = {name: arrays[f"history/{name}"] for name in self.trace.columns}
         moments, seconds = found["iteration"], found["seconds"]
+        if moments.ndim != 1 or seconds.ndim != 1:
+            raise ValueError("history/iteration and history/seconds are not one number for each moment")
         for name, column in found.items():
             if column.dtype.kind not in "biufc" or column.shape[:1] != moments.shape:
                 raise ValueError(f"history/{name} does not fit the others")
@@ -215,8 +217,21 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
     return np.concatenate(answers, axis=1)
 
 
+def _alike(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:
+    """Whether two responses are those of one Phi: in its m measurements, and in the basis where both have an answer.
+
+    An operator that serves several runs may have been factored before one of them whose solver has no use for that.
+    """
+    if (first.ndim, first.dtype) != (second.ndim, second.dtype):
+        return False
+    if m in (first.shape[-1], second.shape[-1]):
+        first, second = first[..., :m], second[..., :m]
+    # Norms rather than entries: what is small in one entry may be large in all of them.
+    return first.shape == second.shape and bool(np.linalg.norm(first - second) <= 1e-4 * np.linalg.norm(second))
+
+
 def _first_difference(found: str, expected: str) -> str:
     for theirs, ours in zip(found.splitlines(), expected.splitlines(), strict=False):
         if theirs != ours:
-            return f"its {theirs}, now {ours.partition(': ')[2]}"
+            return f"its {theirs[:LONGEST]}, now {ours.partition(': ')[2]}"
     return "written by another version"

@@ -46,7 +46,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
     if zero.any():
         yield f"{_count(zero)} zero although y is not: {advice}"
     if poor.any():
-        worst = float(np.max(left[poor] / size[poor]))
+        with np.errstate(divide="ignore"):
+            worst = float(np.max(left[poor] / size[poor]))
         yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst:.0%} of ||y||): {advice}"
 
 

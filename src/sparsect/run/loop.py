@@ -26,7 +26,7 @@ from ..backend.arrays import (
     take_rows,
     to_numpy,
 )
-from ..backend.checks import InputError, real_number, reject, warn, whole_number
+from ..backend.checks import InputError, real_number, reject, shown, truth_value, warn, whole_number
 from ..backend.devices import too_many_rows, wait_for
 from ..operators import least_squares
 from ..problems import Problem, Units
@@ -296,7 +296,7 @@ def solve(
     """
     check_solver("method", solver)
     if callback is not None and not callable(callback):
-        raise reject("callback", repr(callback), "a function of a snapshot, or None")
+        raise reject("callback", shown(callback), "a function of a snapshot, or None")
     max_iter = whole_number("max_iter", max_iter, 1)
     checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
     if max_seconds is not None:
@@ -304,7 +304,7 @@ def solve(
     default = 1e-4 if is_single(problem.y) else 1e-6
     tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(record, record_at)
-    run = Run(problem, solver, tol, refit)
+    run = Run(problem, solver, tol, truth_value("refit", refit))
     saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
     unfinished = _unfinished(run.scaled)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array, to_numpy
-from ..backend.checks import choice, reject, whole_number
+from ..backend.checks import choice, reject, shown, whole_number
 
 MEASURES = ("gap", "residual_norm", "converged", "support", "x")
 
@@ -44,23 +44,25 @@ class Trace:
 
     def __init__(self, record: Iterable[str] | Mapping[str, Measure], record_at: int | Iterable[int]) -> None:
         self.measures: dict[str, Measure] = {}
-        if not isinstance(record, Iterable):
-            raise reject("record", repr(record), "names of measures, or a mapping from names to functions")
-        for name in (record,) if isinstance(record, str) else record:
+        names = [record] if isinstance(record, str) else _items(record)
+        if names is None or not all(isinstance(name, str) for name in names):
+            raise reject("record", shown(record), "names of measures, or a mapping from names to functions")
+        for name in names:
             if name in ("iteration", "seconds"):
                 raise reject("record", repr(name), "another name: iteration and seconds are always recorded")
             given = record[name] if isinstance(record, Mapping) else None
             if given is None:
                 choice("record", name, MEASURES)
             elif not callable(given):
-                raise reject("record", f"{given!r} for {name!r}", "a function of a snapshot")
+                raise reject("record", f"{shown(given)} for {name!r}", "a function of a snapshot")
             self.measures[name] = given or _attribute(name)
         self.period: int | None = None
         self.moments: list[int] = []
-        if isinstance(record_at, Iterable):
-            self.moments = sorted({whole_number("record_at", moment, 1) for moment in record_at})
+        moments = _items(record_at)
+        if moments is None:
+            self.period = whole_number("record_at", record_at, 1, sys.maxsize)
         else:
-            self.period = whole_number("record_at", record_at, 1)
+            self.moments = sorted({whole_number("record_at", moment, 1, sys.maxsize) for moment in moments})
         self.columns: dict[str, list[Any]] = {name: [] for name in ("iteration", "seconds", *self.measures)}
 
     def describe(self) -> str:
@@ -96,6 +98,14 @@ class Trace:
         """Go on from a saved history."""
         for name in self.columns:
             self.columns[name] = list(history[name])
+
+
+def _items(value: Any) -> list[Any] | None:
+    """What ``value`` consists of; None if it is one thing, as an array without dimensions is."""
+    try:
+        return list(value)
+    except TypeError:
+        return None
 
 
 def _attribute(name: str) -> Measure:

@@ -67,9 +67,11 @@ def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
         going = length > goal * (1 + 8 * eps)
         if not bool(xp.any(going)):
             break
-        slope = real_vecdot(shrunk, squares / (1 + nu * squares) * shrunk)[..., None]
-        going = going & (slope > 0)
         safe = xp.where(going, length, xp.ones_like(length))
-        rise = safe**2 * (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
+        # Squares of coordinates times those of Phi may leave the range of the dtype; those of a unit vector do not.
+        unit = shrunk / safe
+        slope = real_vecdot(unit, squares / (1 + nu * squares) * unit)[..., None]
+        going = going & (slope > 0)
+        rise = (safe / goal - 1) / xp.where(going, slope, xp.ones_like(slope))
         nu = xp.where(going, nu + rise, nu)
     return nu

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.arrays import Array, namespace, real_dtype
+from ..backend.checks import reject, shown
 from ..operators.row_space import RowSpace
 from ..problems import Problem
 
@@ -24,3 +25,9 @@ class DataSet:
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> Any:
         """alpha in P_B(x) = x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y): a number, or one for each row."""
         return self.alpha
+
+
+def check_data_set(data_set: Any) -> None:
+    """Refuse what is no form of B."""
+    if data_set is not None and not isinstance(data_set, DataSet):
+        raise reject("data_set", shown(data_set), "Affine(), Relaxed(alpha), Ball() or None")

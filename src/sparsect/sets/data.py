@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..backend.arrays import Array, check_magnitude, floating, namespace
 from ..backend.checks import reject, warn
 from ..operators import as_operator
 from ..problems import Problem
 from .affine import Affine
 from .ball import Ball
-from .base import DataSet
+from .base import DataSet, check_data_set
 
 
 class DataProjection:
@@ -20,8 +22,6 @@ class DataProjection:
     """
 
     def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
-        if data_set is not None and not isinstance(data_set, DataSet):
-            raise reject("data_set", repr(data_set), "Affine(), Relaxed(alpha), Ball() or None")
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
         self.space = problem.operator.row_space
         self.sparsity = problem.sparsity
@@ -55,6 +55,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     data_set : Affine, Relaxed or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
     noise_norm : radius of the ball, a number or one for each row.
     """
+    check_data_set(data_set)
     problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)
     check_magnitude("y", problem.y)
     x = floating("x", x, dimensions=(1, 2))
@@ -66,6 +67,9 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = DataProjection(problem, data_set)
     before = data.space.unfinished
-    moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
+    if not bool(xp.all(xp.isfinite(moved))):
+        raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "x scaled nearer to y")
     warn([data.space.words_on_unfinished(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

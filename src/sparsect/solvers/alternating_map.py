@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..backend.arrays import Array, epsilon, namespace, norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, Relaxed
+from ..sets import DataProjection, DataSet, Relaxed, check_data_set
 from .base import Solver, State
 
 
@@ -40,6 +40,9 @@ class AlternatingMap(Solver):
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
+
+    def __post_init__(self) -> None:
+        check_data_set(self.data_set)
 
     @property
     def scale_free(self) -> bool:

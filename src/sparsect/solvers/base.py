@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
-from ..backend.checks import reject
+from ..backend.checks import reject, shown
 from ..problems import Problem
 
 # Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
@@ -227,5 +227,5 @@ class Solver(ABC):
 def check_solver(name: str, solver: Any) -> Solver:
     """``solver`` if it is one; a class, or anything else, is refused."""
     if not isinstance(solver, Solver):
-        raise reject(name, repr(solver), "a name, or a configured solver such as DifferenceMap(beta=0.5)")
+        raise reject(name, shown(solver), "a name, or a configured solver such as DifferenceMap(beta=0.5)")
     return solver

@@ -15,7 +15,7 @@ from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import advance, keep_largest
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, Relaxed
+from ..sets import DataProjection, DataSet, Relaxed, check_data_set
 from .base import Solver, State
 
 
@@ -75,6 +75,7 @@ class DifferenceMap(Solver):
 
     def __post_init__(self) -> None:
         settle_number(self, "beta", "any number but 0", nonzero=True)
+        check_data_set(self.data_set)
 
     @property
     def scale_free(self) -> bool:

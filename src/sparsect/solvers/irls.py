@@ -108,13 +108,25 @@ class IRLS(Solver):
         for row in range(target.shape[0]):
             # A product of a matrix with its own transpose costs half of one with another matrix.
             A = R * root[row, :]
-            multiplier = xp.linalg.solve(A @ conj(A).T + ridge, xp.astype(target[row, :], wide)[:, None])
+            multiplier = _solved(A @ conj(A).T + ridge, xp.astype(target[row, :], wide)[:, None])
             solutions.append(root[row, :] * (conj(A).T @ multiplier)[:, 0])
         return xp.astype(xp.stack(solutions), target.dtype)
 
     def estimate(self, problem: Problem, state: IRLSState) -> Array:
         """P_A(x), in the units of the data."""
         return keep_largest(state.x, problem.sparsity) * state.unit[:, None]
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    """The solution of a linear system; NaN where it has none, by which the loop tells a row that ran away."""
+    xp = namespace(matrix)
+    try:
+        return xp.linalg.solve(matrix, right)
+    except Exception as error:
+        # Each array library has an error of its own.
+        if not type(error).__name__.endswith("LinAlgError"):
+            raise
+        return xp.full_like(right, xp.nan)
 
 
 def _space(problem: Problem) -> SingularVectors:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
-from ..backend.checks import reject, settle_number, whole_number
+from ..backend.checks import reject, settle_number, shown, whole_number
 from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import on_support
 from ..problems import Problem
@@ -106,7 +106,7 @@ class StagewiseOMP(Solver):
 
     def __post_init__(self) -> None:
         if not isinstance(self.threshold, ThresholdRule):
-            raise reject("threshold", repr(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
+            raise reject("threshold", shown(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:

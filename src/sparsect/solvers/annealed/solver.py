@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 from ...backend.arrays import Array, is_single, namespace, norm, on_host
-from ...backend.checks import choice, reject
+from ...backend.checks import choice, reject, truth_value
 from ...kernels.search import search_steps
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
@@ -73,6 +73,7 @@ class AnnealedDifferenceMap(Solver):
 
     def __post_init__(self) -> None:
         choice("goal", self.goal, ALPHA)
+        truth_value("learn_sparsity", self.learn_sparsity)
         if self.learn_sparsity and self.goal != "recovery":
             raise reject("learn_sparsity", f"True with goal={self.goal!r}", "it with goal='recovery'")
 
