@@ -9,7 +9,8 @@ from fuzzing import answer, pick, words
 
 import sparsect
 from sparsect import images
-from sparsect.dictionary import ArraySource, PatchSource, learn
+from sparsect.dictionary import ArraySource, learn
+from sparsect.images import PatchSource
 
 # What no argument is.
 JUNK = [

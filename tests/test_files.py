@@ -417,3 +417,38 @@ def test_a_name_that_is_too_long():
         sparsect.images.Folder("x" * 300)
     with pytest.raises(InputError, match=r"cannot be read \(File name too long\)"):
         files.read_array("x" * 300 + ".npy")
+
+
+class TestTextThatIsEasilyMisread:
+    """What a spreadsheet or another program writes, and what must become of it."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "1.5,2.5\n#N/A,0.3\n",
+            "1.5 2.5 #N/A\n3.5 4.5 5.5\n",
+            "2.5,1.#INF\n3.5,4.5\n",
+            "\u22121.5,2.5\n3.5,4.5\n",
+            "$1.5,$2.5\n3.5,4.5\n",
+            "(1.5),(2.5)\n3.5,4.5\n",
+            "TRUE,FALSE\n1.5,0.5\n",
+            ",Unnamed: 0,a,b\n0,0,1.5,2.5\n1,1,3.5,4.5\n2,2,5.5,6.5\n",
+        ],
+    )
+    def test_is_refused(self, tmp_path, text):
+        (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=r"x\.csv"):
+            files.read_array(tmp_path / "x.csv")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ('"1.5","2.5"\n3.5,4.5\n', [[1.5, 2.5], [3.5, 4.5]]),
+            ("1.5,2.5 # a remark\n# another\n3.5,4.5\n", [[1.5, 2.5], [3.5, 4.5]]),
+            ("t,v\n0,1.5\n1,2.5\n2,3.5\n", [[0, 1.5], [1, 2.5], [2, 3.5]]),
+            (",a,b\n0,1.5,2.5\n1,3.5,4.5\n", [[1.5, 2.5], [3.5, 4.5]]),
+        ],
+    )
+    def test_is_read(self, tmp_path, text, expected):
+        (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+        np.testing.assert_array_equal(files.read_array(tmp_path / "x.csv"), expected)

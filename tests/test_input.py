@@ -245,6 +245,10 @@ class TestScale:
         np.testing.assert_array_equal(runs[1].history["gap"], unit * runs[0].history["gap"])
         np.testing.assert_array_equal(runs[1].gap, unit * runs[0].gap)
 
+    def test_the_largest_numbers_there_are(self):
+        y = np.array([2.5e38, 0, 0], np.float32)
+        np.testing.assert_allclose(sparsect.recover(PHI.astype(np.float32), y, 1, "ormp").x[0], 2.5e38, rtol=1e-5)
+
     def test_a_number_that_squares_cannot_hold(self):
         np.testing.assert_allclose(sparsect.recover(PHI, [1e200, 0, 0], 1).x[0], 1e200, rtol=1e-5)
 
@@ -307,6 +311,12 @@ class TestAnswersThatDoNotExplainTheData:
         problem = random_problem(100, 200, 10, snr_db=20, batch=10, rng=0)
         sparsect.recover(problem.Phi, problem.y, 10, method)
 
+    def test_points_at_whoever_called(self):
+        problem = random_problem(40, 80, 15, batch=4, rng=0)
+        with pytest.warns(sparsect.PoorFitWarning) as seen:
+            sparsect.recover(problem.Phi, problem.y, 1, "omp")
+        assert seen[0].filename == __file__
+
     def test_an_approximation_promises_no_more(self):
         warnings.simplefilter("error")
         problem = random_problem(40, 80, 15, batch=4, rng=0)
@@ -315,6 +325,11 @@ class TestAnswersThatDoNotExplainTheData:
 
 class TestConverged:
     """A row has converged when nothing would change any more, and only then."""
+
+    @pytest.mark.parametrize("method", list(sparsect.METHODS))
+    def test_without_nonzeros_there_is_nothing_to_change(self, method):
+        problem = random_problem(20, 40, 4, batch=3, rng=0)
+        assert sparsect.recover(problem.Phi, problem.y, 0, method).converged.all()
 
     @pytest.mark.parametrize("method", ["alternating-map", "aiht", "niht", "subspace-pursuit", "omp", "ormp", "stomp"])
     def test_a_row_that_rests_short_of_the_data(self, method):

@@ -159,6 +159,18 @@ class TestRowSpace:
         tolerance = 2e-3 if dtype == np.float32 else 1e-7
         np.testing.assert_allclose(found[1], found[0], atol=tolerance)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e4])
+    def test_sparse_is_dense_in_any_units_and_precision(self, scale, dtype):
+        """The rank of a single-precision Phi is seen, whatever y's dtype and whatever the units."""
+        problem = sparsect.random_problem(40, 80, 6, rng=0)
+        Phi, y = (scale * problem.Phi).astype(np.float32), problem.y[0].astype(dtype)
+        dense, sparse = (
+            sparsect.recover(kind(Phi), y, 6, "alternating-map") for kind in (np.asarray, scipy.sparse.csr_array)
+        )
+        assert sparse.x.dtype == dense.x.dtype == dtype
+        np.testing.assert_allclose(scale * sparse.x, scale * dense.x, atol=1e-3)
+
     def test_zero_matrix(self):
         result = sparsect.recover(np.zeros((3, 5)), np.ones(3), 2, max_iter=5)
         np.testing.assert_array_equal(result.x, np.zeros(5))

@@ -39,8 +39,8 @@ class Problem:
     Attributes
     ----------
     operator : Phi as an Operator, of the dtype that answers will have
-    y : always (batch, m), same dtype; rows so small that their squares leave its range are zero, as what is left of a
-        constant signal without its mean should be
+    y : always (batch, m), same dtype; rows so small that their squares leave its range, 1e-15 in single precision,
+        are zero
     vanishing : how many such rows there were
     single : whether y came as one vector
     """

@@ -176,7 +176,7 @@ def check_magnitude(name: str, array: Array) -> None:
     """Refuse an array whose sums of squares leave the range of its dtype: what follows from them would be nonsense."""
     size, limits = largest(array), namespace(array).finfo(array.dtype)
     count = math.prod(array.shape)
-    if size and not 1e4 * float(limits.smallest_normal) ** 0.5 < size < 1e-4 * (float(limits.max) / count) ** 0.5:
+    if size and not 1e4 * float(limits.smallest_normal) ** 0.5 < size < 0.1 * (float(limits.max) / count) ** 0.5:
         received = f"entries whose squares leave the range of {array.dtype}"
         raise reject(name, received, f"{name} scaled nearer to 1, or a wider dtype")
 
@@ -206,7 +206,7 @@ def magnitudes(x: Array) -> Array:
 
 def units(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Powers of two by which ``sizes`` can be divided, without rounding, to lie near 1; 1 where they do already."""
-    exponents = np.frexp(sizes)[1]
+    exponents = np.frexp(sizes)[1] - 1
     return np.where((sizes > 0) & (np.abs(exponents) > NEAR_ONE), np.ldexp(1.0, exponents), 1.0)
 
 
@@ -214,8 +214,9 @@ def row_norms(x: Array) -> np.ndarray[Any, Any]:
     """Norms of rows that may be of any size, as NumPy numbers in double precision."""
     xp = namespace(x)
     unit = units(to_numpy(xp.max(magnitudes(x), axis=-1)).astype(np.float64))
-    scaled = x / xp.astype(from_numpy(unit, x), x.dtype)[:, None]
-    return np.asarray(unit * to_numpy(norm(scaled)))
+    if (unit != 1).any():
+        x = x / xp.astype(from_numpy(unit, x), x.dtype)[:, None]
+    return np.asarray(unit * to_numpy(norm(x)))
 
 
 def generator(rng: Any) -> np.random.Generator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -30,8 +31,15 @@ def warn(remarks: Iterable[str | None], poor_fits: Iterable[str] = ()) -> None:
     words, fits = [remark for remark in remarks if remark is not None], list(poor_fits)
     if words or fits:
         kind = ConvergenceWarning if words else PoorFitWarning
-        # Seen from whoever called the function that called the one that warns: ``recover`` by way of ``solve``.
-        warnings.warn(". ".join(words + fits), kind, stacklevel=4)
+        warnings.warn(". ".join(words + fits), kind, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """How many calls lie between :func:`warn` and the first caller that is not part of the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sparsect":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def reject(name: str, received: object, accepted: str) -> InputError:

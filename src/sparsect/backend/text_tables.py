@@ -21,10 +21,14 @@ Array = np.ndarray[Any, Any]
 SUFFIXES = (".csv", ".tsv", ".txt")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
-# No name begins like a number, and no name is what programs write for a missing value.
-NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity)$)[^\d+\-.]", re.IGNORECASE)
+# A name begins with a letter, and is not what programs write for a value that is missing or true.
+NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity|true|false)$)[^\W\d]", re.IGNORECASE)
 # What pandas calls an index: nothing, or this once it has been read and written again.
 UNNAMED = ("", "Unnamed: 0")
+# What an index is called that has been read as a column and written again, by pandas and R.
+ONCE_AN_INDEX = (*UNNAMED, "index", "X")
+# A comment begins a line or follows a space; spreadsheets write errors such as #N/A and #DIV/0! in cells.
+COMMENT = re.compile(r"""("[^"]*")|(?:^|(?<=\s))#(?!N/A|DIV/0!|REF!|NUM!|VALUE!|NAME\?|NULL!).*""")
 # What a comma stands for in 1,234 cannot be told.
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
@@ -33,7 +37,8 @@ def read(path: str) -> Array:
     """The numbers in a text file: (columns,) for one line, (lines,) for one column, otherwise (lines, columns).
 
     Numbers are separated by semicolons, tabs, commas or spaces, may be quoted and, between semicolons or tabs, may have
-    decimal commas. What follows a ``#`` is a comment.
+    decimal commas. What follows a ``#`` at the beginning
+    of a line, or after a space, is a comment.
 
     - A first line of names is left out, as is one that counts 0, 1, 2, ... above numbers that all have decimal points.
     - A first column that counts the lines is left out if the line of names has no name for it.
@@ -51,7 +56,7 @@ def read(path: str) -> Array:
         names, lines = first, lines[1:]
     for gap in empty:
         if lines[0][0] < gap < lines[-1][0]:
-            raise reject(f"{path}, line {gap}", "an empty line between numbers", "it removed, or filled in")
+            raise reject(f"{path}, line {gap}", "an empty line between numbers", "no empty line")
     values, whole = _numbers(path, lines, delimiter)
     columns = values.shape[1]
     if len(lines) > 1 and (names is None or len(names) != columns) and _may_be_decimals(lines):
@@ -64,7 +69,8 @@ def read(path: str) -> Array:
         if not counted:
             got = "no name for the first column, which does not count the lines"
             raise reject(f"{path}, line {number}", got, "a name for every column, or a first column 0, 1, 2, ...")
-        return _squeezed(values[:, 1:])
+        values, whole, names = values[:, 1:], whole[:, 1:], names[1 - columns :]
+        columns -= 1
     if names is not None and len(names) != columns and delimiter is not None:
         raise reject(f"{path}, line {number}", f"{len(names)} names for {columns} columns", "a name for every column")
     if names is None:
@@ -76,7 +82,7 @@ def read(path: str) -> Array:
             raise reject(
                 f"{path}, line {number}", got, "column names after a '#', or numbers with decimal points (0.0)"
             )
-    if _is_doubtful(values.T, whole.T, at_least=3):
+    if (names is None or names[0] in ONCE_AN_INDEX) and _is_doubtful(values.T, whole.T, at_least=3):
         got = "numbers that count the lines, which may be an index or data"
         accepted = "data with decimal points (0.0), no index, or a header with an empty name for it"
         raise reject(f"{path}, column 1", got, accepted)
@@ -94,9 +100,9 @@ def _lines(path: str) -> tuple[list[tuple[int, str]], list[int]]:
     lines: list[tuple[int, str]] = []
     empty = []
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
-        bare = re.sub(r'("[^"]*")|#.*', r"\1", line) if "#" in line else line
+        bare = COMMENT.sub(lambda found: found[1] or "", line) if "#" in line else line
         if bare.strip():
-            lines.append((number, bare))
+            lines.append((number, bare.rstrip() if bare != line else line))
         elif "#" not in line:
             empty.append(number)
     return lines, empty
@@ -122,7 +128,9 @@ def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | 
     """Whether the first line cannot be data: names, or quoted alone, or one cell short and counting."""
     if all(map(NAME.match, first)):
         return True
-    if lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:]):
+    counted = first == [str(place) for place in range(len(first))]
+    alone = lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:])
+    if alone and (counted or not any(map(NUMBER.fullmatch, first))):
         return True
     rest = first[1:]
     counts = rest in ([str(start + place) for place in range(len(rest))] for start in (0, 1))

@@ -17,6 +17,7 @@ from ..backend.arrays import (
     generator,
     namespace,
     norm,
+    to_numpy,
     units,
 )
 from .row_space import ConjugateGradients, RowSpace, TightFrame
@@ -67,8 +68,9 @@ class Operator(ABC):
     def column_energy(self) -> float:
         """Mean squared norm of Phi's columns, estimated from random rows where Phi is not there as an array; or 1."""
         generate = generator(0)
-        energies = [float(norm(self.forward(self._probe(generate, self.shape[1])))[0]) ** 2 for _ in range(16)]
-        return sum(energies) / len(energies) / self.shape[1] or 1.0
+        each = [self._probe(generate, self.shape[1]) for _ in range(16)]
+        probes = namespace(each[0]).concat(each, axis=0)
+        return float(sum(to_numpy(norm(self.forward(probes))) ** 2)) / 16 / self.shape[1] or 1.0
 
     @cached_property
     def unit(self) -> float:

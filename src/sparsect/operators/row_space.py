@@ -50,8 +50,8 @@ class RowSpace(ABC):
         """Relative accuracy of a solve in the precision of ``like``."""
         return 100 * epsilon(like)
 
-    def words_on_unfinished(self, before: int = 0) -> str | None:
-        """What to warn of if solves since ``before`` of them stopped above their tolerance."""
+    def unfinished_remark(self, before: int = 0) -> str | None:
+        """A remark on solves since ``before`` that stopped above their tolerance; None if there are none."""
         count = self.unfinished - before
         advice = "scale Phi, relax the projection (Relaxed), or give frame_bound if Phi is a tight frame"
         return f"{count} conjugate-gradient solves stopped above their tolerance: {advice}" if count else None

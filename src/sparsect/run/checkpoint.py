@@ -69,7 +69,7 @@ class Checkpoint:
             self._refuse("another Phi, or Phi factored otherwise")
         try:
             if str(arrays.pop(CHECKSUM)) != checksum(arrays):
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum does not match")
             self._go_on(arrays)
         except KeyError as error:
             raise InputError(f"{self.path}: damaged, {error.args[0]} is missing") from None

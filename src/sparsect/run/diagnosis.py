@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import is_single, namespace, row_norms, to_numpy
+from ..backend.arrays import epsilon, is_numpy, is_single, namespace, row_norms, to_numpy
 from ..problems import Problem
 from .result import Result
 
 # An answer that leaves more than this part of ||y|| does not explain y.
-UNEXPLAINED = 0.5
+UNEXPLAINED = 0.6
+# Rows this small beside the largest one are what rounding has left of zero.
+ROUNDING = 100
 # Where the noise is known, an answer may leave this many times as much.
 NOISE = 2.0
 # Columns of Phi whose norms differ by more than this factor are said to be the likely reason.
@@ -20,13 +22,13 @@ UNEQUAL = 10.0
 
 
 def ran_away(count: int, batch: int) -> str | None:
-    """What to say of rows that ran away."""
+    """A remark on rows that ran away; None if there are none."""
     advice = "settings nearer to the defaults or a wider dtype avoid that"
     return f"{count} of {batch} rows ran away and keep the answer they had before: {advice}" if count else None
 
 
 def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
-    """What to say of answers that are zero, or leave more of y than they should; nothing of rows that fit."""
+    """Remarks on answers that are zero, or leave more of y than they should."""
     if problem.sparsity == 0 or solver.approximates:
         return
     if problem.vanishing == problem.batch:
@@ -37,7 +39,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         noise = to_numpy(problem.noise_norm).astype(np.float64)
         rounding = (1e-2 if is_single(problem.y) else 1e-3) * size
         allowed = np.maximum(NOISE * noise, rounding)
-    poor = left > allowed
+    # A residual that is not a number explains nothing.
+    poor = ~(left <= allowed) & (size > ROUNDING * epsilon(problem.y) * size.max())
     if not poor.any():
         return
     zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))
@@ -71,5 +74,7 @@ def _advice(problem: Problem, solver: Any, result: Result) -> str:
         more.insert(0, "more iterations (max_iter)")
     if problem.noise_norm is not None:
         more.append("more noise (noise_norm)")
-    others = "another method" if solver.name == "ormp" else "another method, such as 'ormp'"
-    return f"allow {' or '.join(more)}, or try {others}"
+    takes_ormp = operator.is_dense and is_numpy(namespace(problem.y))
+    others = "another method, such as 'ormp'" if takes_ormp and solver.name != "ormp" else "another method"
+    settings = "" if solver.scale_free else ", settings in the units of Phi and y"
+    return f"allow {' or '.join(more)}{settings}, or try {others}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import files
 from ..backend.arrays import (
     LARGE,
     Array,
@@ -171,6 +172,9 @@ class Run:
             scale = to_numpy(state.scale)
             # A row that starts out of range can neither converge nor be told from one that runs away.
             self.goal = np.where(np.isfinite(scale), tol * scale, -1.0)
+            if problem.sparsity == 0:
+                # x = 0 is all there is.
+                self.goal[:] = np.inf
             self.limit = RUNAWAY * scale
         self.progress = Progress(0, np.arange(problem.batch), self.scaled, state, ())
 
@@ -305,7 +309,6 @@ def solve(
     tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(record, record_at)
     run = Run(problem, solver, tol, truth_value("refit", refit))
-    saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
     unfinished = _unfinished(run.scaled)
 
     def ahead() -> list[float]:
@@ -324,32 +327,34 @@ def solve(
         spent = seconds / max_seconds if max_seconds else 0.0
         return [min(1.0, max((now + i) / max(max_iter - 1, 1), spent + i * each)) for i in range(count)]
 
-    try:
-        while run.progress.rows.size and run.progress.iteration < max_iter:
-            if max_seconds is not None and run.clock.seconds >= max_seconds:
-                break
-            steps = ahead()
-            ending = saved is None and run.progress.iteration + len(steps) == max_iter
-            run.advance(steps, last=ending)
-            snapshot = Snapshot(run)
-            trace.observe(snapshot)
-            if callback is not None and callback(snapshot):
-                break
-            if saved is not None and run.progress.iteration % checkpoint_every == 0:
-                saved.write()
-    except BaseException:
-        # On Ctrl-C the same call again then goes on from here; a disk that is full must not hide what happened.
+    with files.reserved(checkpoint):
+        saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
+        try:
+            while run.progress.rows.size and run.progress.iteration < max_iter:
+                if max_seconds is not None and run.clock.seconds >= max_seconds:
+                    break
+                steps = ahead()
+                ending = saved is None and run.progress.iteration + len(steps) == max_iter
+                run.advance(steps, last=ending)
+                snapshot = Snapshot(run)
+                trace.observe(snapshot)
+                if callback is not None and callback(snapshot):
+                    break
+                if saved is not None and run.progress.iteration % checkpoint_every == 0:
+                    saved.write()
+        except BaseException:
+            # On Ctrl-C the same call again then goes on from here; a disk that is full must not hide what happened.
+            if saved is not None:
+                with contextlib.suppress(InputError):
+                    saved.write()
+            raise
         if saved is not None:
-            with contextlib.suppress(InputError):
-                saved.write()
-        raise
-    if saved is not None:
-        saved.write()
+            saved.write()
     result = run.result(trace.history())
     lost = sum(int(np.count_nonzero(part.lost)) for part in run.progress.done)
     remarks = [ran_away(lost, problem.batch)]
     if "row_space" in vars(run.scaled.operator):
-        remarks.append(run.scaled.operator.row_space.words_on_unfinished(unfinished))
+        remarks.append(run.scaled.operator.row_space.unfinished_remark(unfinished))
     warn(remarks, poor_fits(problem, solver, result) if check_fit else ())
     return result.first() if problem.single else result
 

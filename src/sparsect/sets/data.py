@@ -71,5 +71,5 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
         moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
     if not bool(xp.all(xp.isfinite(moved))):
         raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "x scaled nearer to y")
-    warn([data.space.words_on_unfinished(before)])
+    warn([data.space.unfinished_remark(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

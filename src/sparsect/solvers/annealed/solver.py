@@ -143,7 +143,12 @@ class AnnealedDifferenceMap(Solver):
             return keep_largest(state.x, problem.sparsity)
         xp, n = namespace(state.x), state.x.shape[-1]
         ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
-        expected = xp.astype(ranks, state.density.dtype) < xp.round(n * state.density)[:, None]
+        # No more than there are measurements, however strong the noise.
+        most = min(problem.operator.shape)
+        expected = (
+            xp.astype(ranks, state.density.dtype)
+            < xp.round(xp.minimum(n * state.density, most + 0 * state.density))[:, None]
+        )
         return xp.where(expected, state.x, xp.zeros_like(state.x))
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
