@@ -191,7 +191,7 @@ def _without_rounding(y: Array) -> tuple[Array, int]:
     xp = namespace(y)
     size = xp.max(magnitudes(y), axis=-1)
     least = 1e4 * float(xp.finfo(y.dtype).smallest_normal) ** 0.5
-    tiny = (size > 0) & (size * y.shape[-1] ** 0.5 < least)
+    tiny = (size > 0) & (size < least / y.shape[-1] ** 0.5)
     count = int(xp.count_nonzero(tiny))
     return (xp.where(tiny[:, None], xp.zeros_like(y), y) if count else y), count
 

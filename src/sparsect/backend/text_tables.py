@@ -21,12 +21,12 @@ Array = np.ndarray[Any, Any]
 SUFFIXES = (".csv", ".tsv", ".txt")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
-# A name begins with a letter, and is not what programs write for a value that is missing or true.
-NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity|true|false)$)[^\W\d]", re.IGNORECASE)
+# A name begins with a letter, perhaps in brackets, and is not what programs write for a value that is missing or true.
+NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity|true|false)$)[(\[]?[^\W\d]", re.IGNORECASE)
 # What pandas calls an index: nothing, or this once it has been read and written again.
 UNNAMED = ("", "Unnamed: 0")
-# What an index is called that has been read as a column and written again, by pandas and R.
-ONCE_AN_INDEX = (*UNNAMED, "index", "X")
+# What an index is called that has been read as a column and written again, in lower case.
+ONCE_AN_INDEX = ("", "unnamed: 0", "index", "x", "id")
 # A comment begins a line or follows a space; spreadsheets write errors such as #N/A and #DIV/0! in cells.
 COMMENT = re.compile(r"""("[^"]*")|(?:^|(?<=\s))#(?!N/A|DIV/0!|REF!|NUM!|VALUE!|NAME\?|NULL!).*""")
 # What a comma stands for in 1,234 cannot be told.
@@ -82,7 +82,7 @@ def read(path: str) -> Array:
             raise reject(
                 f"{path}, line {number}", got, "column names after a '#', or numbers with decimal points (0.0)"
             )
-    if (names is None or names[0] in ONCE_AN_INDEX) and _is_doubtful(values.T, whole.T, at_least=3):
+    if (names is None or names[0].lower() in ONCE_AN_INDEX) and _is_doubtful(values.T, whole.T, at_least=3):
         got = "numbers that count the lines, which may be an index or data"
         accepted = "data with decimal points (0.0), no index, or a header with an empty name for it"
         raise reject(f"{path}, column 1", got, accepted)
@@ -128,9 +128,9 @@ def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | 
     """Whether the first line cannot be data: names, or quoted alone, or one cell short and counting."""
     if all(map(NAME.match, first)):
         return True
-    counted = first == [str(place) for place in range(len(first))]
+    # Names may be whole numbers, such as years; other numbers are data, quoted or not.
     alone = lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:])
-    if alone and (counted or not any(map(NUMBER.fullmatch, first))):
+    if alone and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first):
         return True
     rest = first[1:]
     counts = rest in ([str(start + place) for place in range(len(rest))] for start in (0, 1))

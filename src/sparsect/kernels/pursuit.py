@@ -25,8 +25,8 @@ from ..backend.parallel import compiled
 NEARLY_DEPENDENT = 1e-3
 # How often coefficients are refined at the most.
 REFINEMENTS = 3
-# A refinement that leaves more than this part of the squared residual is the last one.
-ENOUGH = 0.999
+# Columns taken whose cosine with what is left of y is below this are fitted.
+FITTED = 1e-12
 
 
 @compiled
@@ -141,22 +141,26 @@ def _combine_rows(gram, taken, w, size, v):
 
 
 @compiled
-def coefficients(first, last, columns, y, W, order, a, count, x, energy):
+def coefficients(first, last, columns, y, W, order, a, count, x, energy, slant):
     """x = the least-squares coefficients sum a_r w_r of every row at the columns taken; energy = ||Phi x - y||^2.
 
-    What rounding has left in the residual of the selected columns is fitted again, as long as that lessens it.
+    What rounding has left of the fit is fitted again while that lessens it. ``slant`` is the largest inner product of
+    the residual with a selected column, both y and columns at unit norm: 0 for a least-squares fit.
     """
     m = columns.shape[1]
     residual = np.empty(m, W.dtype)
     for row in range(first, last):
         basis, taken, k = W[row], order[row], count[row]
         z, best, g = np.zeros(k, W.dtype), np.zeros(k, W.dtype), np.empty(k, W.dtype)
+        size = 0.0
+        for j in range(m):
+            size += y[row, j].real * y[row, j].real + y[row, j].imag * y[row, j].imag
         for r in range(k):
             line = basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
             for q in range(r + 1):
                 z[q] += a[row, r] * line[q]
-        least = np.inf
-        for refinement in range(REFINEMENTS + 1):
+        energy[row], slant[row] = np.inf, np.inf
+        for _ in range(REFINEMENTS + 1):
             for j in range(m):
                 residual[j] = y[row, j]
             for r in range(k):
@@ -166,24 +170,25 @@ def coefficients(first, last, columns, y, W, order, a, count, x, energy):
             left = 0.0
             for j in range(m):
                 left += residual[j].real * residual[j].real + residual[j].imag * residual[j].imag
-            if not left < least:
+            if not left < energy[row]:
                 break
-            enough = left > ENOUGH * least
-            least = left
-            best[:] = z
-            if enough or refinement == REFINEMENTS:
-                break
+            worst = 0.0
             for r in range(k):
-                t, column = W.dtype.type(0), columns[taken[r]]
+                t, column, length = W.dtype.type(0), columns[taken[r]], 0.0
                 for j in range(m):
                     t += np.conj(column[j]) * residual[j]
+                    length += column[j].real * column[j].real + column[j].imag * column[j].imag
                 g[r] = t
+                worst = max(worst, (t.real * t.real + t.imag * t.imag) / (length * size))
+            energy[row], slant[row] = left, np.sqrt(worst)
+            best[:] = z
+            if slant[row] <= FITTED:
+                break
             for r in range(k):
                 t, line = W.dtype.type(0), basis[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
                 for q in range(r + 1):
                     t += np.conj(line[q]) * g[q]
                 for q in range(r + 1):
                     z[q] += line[q] * t
-        energy[row] = least
         for r in range(k):
             x[row, taken[r]] = best[r]

@@ -40,7 +40,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         rounding = (1e-2 if is_single(problem.y) else 1e-3) * size
         allowed = np.maximum(NOISE * noise, rounding)
     # A residual that is not a number explains nothing.
-    poor = ~(left <= allowed) & (size > ROUNDING * epsilon(problem.y) * size.max())
+    judged = (size > ROUNDING * epsilon(problem.y) * size.max()) | ~(left <= size)
+    poor = judged & ~(left <= allowed)
     if not poor.any():
         return
     zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))

@@ -17,6 +17,8 @@ from .base import Need, Solver, State
 # A column nearer than this, squared, to the span of those taken, all at unit norm, is one of their combinations: what
 # products of columns can tell in double precision.
 DEPENDENT = 1e-10
+# A fit whose residual keeps more than this of a column taken, both y and columns at unit norm, is none.
+UNFITTED = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +133,17 @@ class OrthogonalMatchingPursuit(Solver):
         from ..kernels import pursuit
 
         columns, y, s = problem.operator.columns, contiguous(problem.y), problem.sparsity
-        x, energy = np.zeros_like(state.correlation), np.empty(problem.batch)
-        fit = (columns, y, state.W, state.order, state.a, state.taken, x, energy)
+        x, energy, slant = np.zeros_like(state.correlation), np.empty(problem.batch), np.empty(problem.batch)
+        fit = (columns, y, state.W, state.order, state.a, state.taken, x, energy, slant)
         over_rows(pursuit.coefficients, problem.batch, *fit, work=4 * s * (s + columns.shape[1]))
+        for row in np.flatnonzero(~(slant <= UNFITTED)):
+            # Columns that are nearly dependent as a whole, though none is on the others: products of columns do not
+            # tell them apart, singular values do.
+            places = state.order[row, : state.taken[row]]
+            chosen = columns[places].T.astype(state.a.dtype)
+            z, *_ = np.linalg.lstsq(chosen, y[row].astype(state.a.dtype), rcond=problem.operator.rank_tol)
+            x[row, places] = z
+            energy[row] = squared_norm(chosen @ z - y[row])
         return x, energy
 
 
