@@ -22,7 +22,7 @@ test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs 
 	$(BIN)/python tests/machines.py
 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
-	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py --gpu
+	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py tests/test_kernels.py --gpu
 
 fuzz: .venv/installed-dev  ## ten thousand calls and files drawn at random (FUZZ_SEED=... for the same ones again)
 	$(BIN)/pytest -q tests/test_fuzz.py --fuzz-cases 10000 --fuzz-seed $(FUZZ_SEED)

@@ -47,7 +47,7 @@ print(cluster.learned(cluster.patches(sys.argv[2], side, atoms, count, batch), a
 
 
 def patches(folder, side, atoms, count, batch):
-    return PatchSource(images.Folder(folder, side), side, count, rng=1, batch_size=batch)
+    return PatchSource(images.ImageFolder(folder, side), side, count, rng=1, batch_size=batch)
 
 
 def learned(source, atoms, **options):

@@ -141,7 +141,9 @@ def accuracy_table(operator, rows):
             problem = Problem(operator, rows, 1000)
             codes = sparsect.solve(problem, CODER, max_iter=20, tol=0.0, record=())
             objectives[precision] = penalty(codes)
-            source = PatchSource([torch.from_numpy(images.grey(images.sample())).cuda()], 20, 20_000, batch_size=20_000)
+            source = PatchSource(
+                [torch.from_numpy(images.to_gray(images.sample())).cuda()], 20, 20_000, batch_size=20_000
+            )
             atoms = learn(source, 500, coder=CODER, rounds=3).rounds[-1]["error"]
         relative = objectives[precision] / objectives["float32"] - 1
         yield (
@@ -167,7 +169,7 @@ def snr(residual_norm, rows):
 
 
 def learning_table(folder):
-    photographs = images.Folder(folder, smallest=20, device="cuda")
+    photographs = images.ImageFolder(folder, smallest=20, device="cuda")
     source = PatchSource(photographs, 20, 10_000_000, rng=1, batch_size=ROWS)
     yield "| products in | memory allowed | seconds a round | least, most | GPU memory at the most |"
     yield "|---|---|---|---|---|"
@@ -191,7 +193,7 @@ def learning_table(folder):
 
 
 def photograph_table(folder):
-    photographs = images.Folder(folder, smallest=300)
+    photographs = images.ImageFolder(folder, smallest=300)
     tile = images.read_image(photographs.paths[0])
     down, across = -(-4000 // tile.shape[0]), -(-6000 // tile.shape[1])
     picture = np.tile(tile, (down, across, 1))[:4000, :6000]

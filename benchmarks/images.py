@@ -32,7 +32,7 @@ def solvers():
     """Label, solver, iterations without a limit of time."""
     for method in sparsect.METHODS:
         yield method, tuned_for_images(method), 50 if method == "irls" else 1000
-    yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.Relaxed(0.3)), 400
+    yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.ProximalStep(0.3)), 400
 
 
 def at_moments(problem, solver, max_iter):
@@ -132,7 +132,7 @@ def denoising_table(folder):
 def inpainting_table():
     rng = np.random.default_rng(1)
     names = ("camera", "chelsea", "coffee")
-    shown = [images.resize(images.grey(images.sample(name)), 256) for name in names]
+    shown = [images.resize(images.to_gray(images.sample(name)), 256) for name in names]
     yield "| PSNR (dB) of the whole image | " + " | ".join(names) + " | seconds, all |"
     yield "|---|" + "---|" * (len(names) + 1)
     masks = [rng.random(image.shape) < 0.5 for image in shown]

@@ -12,7 +12,7 @@ IMAGES, EVERY = 6, 4
 
 def photographs(folder, count=IMAGES):
     """Photographs spread over the folder, grey, cropped to 4:3 and scaled to 320x240."""
-    found = images.Folder(folder, 240)
+    found = images.ImageFolder(folder, 240)
     for index in np.linspace(0, len(found) - 1, count).round().astype(int):
         image = found[int(index)]
         image = image.T if image.shape[0] > image.shape[1] else image

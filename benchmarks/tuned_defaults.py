@@ -34,7 +34,7 @@ class Patches:
     seed: int = 10_000_000
 
     def draw(self) -> list[Problem]:
-        source = PatchSource(images.Folder(os.environ[PHOTOGRAPHS], 20), 20, 16 * self.patches, rng=self.seed)
+        source = PatchSource(images.ImageFolder(os.environ[PHOTOGRAPHS], 20), 20, 16 * self.patches, rng=self.seed)
         return [Problem(load_dictionary().operator, source.batch(0)[: self.patches], s) for s in self.sparsities]
 
 

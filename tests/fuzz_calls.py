@@ -112,7 +112,7 @@ def on_images(rng, log, folder):
         "estimate_sigma": (images.estimate_sigma, {"image": image}),
         "psnr_db": (images.psnr_db, {"truth": image, "estimate": pick(rng, image, _image(rng))}),
         "difference": (images.difference, {"original": image, "image": pick(rng, image, _image(rng))}),
-        "grey": (images.grey, {"image": image}),
+        "grey": (images.to_gray, {"image": image}),
         "resize": (images.resize, {"image": image, "longest": pick(rng, 1, 5, 40, 10**9)}),
         "write_image": (
             images.write_image,
@@ -173,7 +173,7 @@ def sources(rng, log, folder):
 def loading(rng, log, folder):
     """Names of files that are none."""
     function = pick(
-        rng, sparsect.load_result, sparsect.load_dictionary, images.load_codes, images.read_image, images.Folder
+        rng, sparsect.load_result, sparsect.load_dictionary, images.load_codes, images.read_image, images.ImageFolder
     )
     name = pick(rng, *JUNK, "/dev/null", "nowhere.npz", folder, "a\0b.npz")
     log.append(f"{function.__name__}({words(name)})")
@@ -272,7 +272,7 @@ def projections(rng, log, folder):
     Phi, dense = _matrix(rng, log)
     y, single = _data(rng, log, dense)
     x = _numbers(rng, pick(rng, dense.shape[1], (1 if single else len(y), dense.shape[1])), pick(rng, *DTYPES))
-    data_set = pick(rng, None, sparsect.Affine(), sparsect.Relaxed(pick(rng, 0, 1e-3, 1e30)), sparsect.Ball())
+    data_set = pick(rng, None, sparsect.Affine(), sparsect.ProximalStep(pick(rng, 0, 1e-3, 1e30)), sparsect.Ball())
     noise_norm = pick(rng, 0, 0.1, 1e9) if isinstance(data_set, sparsect.Ball) else pick(rng, None, None, 0, 0.1, 1e9)
     arguments = {"x": x, "Phi": Phi, "y": y, "data_set": data_set, "noise_norm": noise_norm}
     log.append(f"x {x.dtype} {x.shape}, {data_set}, {arguments['noise_norm']}")
@@ -287,7 +287,7 @@ def metrics(rng, log, folder):
     pair = [value * _scale(rng, value.dtype) for value in pair]
     arguments = {"truth": pair[0], "estimate": pick(rng, *pair)}
     spoil(rng, log, arguments)
-    for measure in (sparsect.snr_db, sparsect.mse, sparsect.support_recovery):
+    for measure in (sparsect.snr_db, sparsect.mse, sparsect.support_recall):
         log.append(measure.__name__)
         found = kept(measure, arguments)
         assert np.shape(found) == np.shape(arguments["truth"])[:-1]
@@ -315,11 +315,11 @@ def configured(rng, log, folder):
         (sparsect.ADMM, {"mu": 1.0, "lam": 1.0, "p": 0.5}),
         (sparsect.IRLS, {"alpha": 1.0, "beta": 1.0, "p": 0.5}),
         (sparsect.VectorAMP, {"density": 0.1, "variance": 1.0, "noise_variance": 1.0, "damping": 0.9}),
-        (sparsect.StagewiseOMP, {"threshold": sparsect.FalseAlarm(), "stages": 3}),
-        (sparsect.FalseAlarm, {"rate": 0.1}),
-        (sparsect.FalseDiscovery, {"rate": 0.1}),
+        (sparsect.StagewiseOMP, {"threshold": sparsect.FalseAlarmRate(), "stages": 3}),
+        (sparsect.FalseAlarmRate, {"rate": 0.1}),
+        (sparsect.FalseDiscoveryRate, {"rate": 0.1}),
         (sparsect.AnnealedDifferenceMap, {"goal": "recovery", "learn_sparsity": False}),
-        (sparsect.Relaxed, {"alpha": 1.0}),
+        (sparsect.ProximalStep, {"alpha": 1.0}),
         (sparsect.DenseOperator, {"Phi": np.eye(2), "rank_tol": 0.1}),
         (sparsect.SparseOperator, {"Phi": scipy.sparse.csr_array(np.eye(2))}),
         (sparsect.MatrixFree, {"Phi": scipy.sparse.linalg.aslinearoperator(np.eye(2)), "frame_bound": 1.0}),
@@ -493,7 +493,7 @@ def _data(rng, log, dense):
 
 def _solver(rng):
     """A method by name, or with settings of its own."""
-    sets = [None, sparsect.Affine(), sparsect.Ball(), sparsect.Relaxed(pick(rng, 0, 1e-6, 0.1, 1e9))]
+    sets = [None, sparsect.Affine(), sparsect.Ball(), sparsect.ProximalStep(pick(rng, 0, 1e-6, 0.1, 1e9))]
     configured = [
         sparsect.DifferenceMap(pick(rng, -1, 0.5, 1, 1e-9, 1e9), pick(rng, *sets)),
         sparsect.AlternatingMap(pick(rng, *sets)),
@@ -502,7 +502,9 @@ def _solver(rng):
         sparsect.VectorAMP(
             pick(rng, None, 1e-6, 1), pick(rng, None, 1e-9, 1e9), pick(rng, None, 1e-9, 1e9), pick(rng, 1e-3, 1)
         ),
-        sparsect.StagewiseOMP(pick(rng, sparsect.FalseAlarm(0.5), sparsect.FalseDiscovery(1e-6)), pick(rng, 1, 30)),
+        sparsect.StagewiseOMP(
+            pick(rng, sparsect.FalseAlarmRate(0.5), sparsect.FalseDiscoveryRate(1e-6)), pick(rng, 1, 30)
+        ),
         sparsect.AnnealedDifferenceMap("approximation"),
         sparsect.AnnealedDifferenceMap(),
     ]

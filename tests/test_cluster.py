@@ -34,7 +34,7 @@ def photos(tmp_path_factory):
 
 
 def patches(photos):
-    return PatchSource(images.Folder(photos, 8), 8, 3000, rng=1, batch_size=250)
+    return PatchSource(images.ImageFolder(photos, 8), 8, 3000, rng=1, batch_size=250)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_what_travels_between_workers_does_not_grow_with_the_patches(photos, clu
     """No more than the dictionary, the source and a sum for each share, for twelve batches and for a hundred."""
     sums = 8 * (70 * 70 + 70 * 64 + 70)
     for size in (3000, 25_000):
-        source = PatchSource(images.Folder(photos, 8), 8, size, rng=1, batch_size=250)
+        source = PatchSource(images.ImageFolder(photos, 8), 8, size, rng=1, batch_size=250)
         before = sum(cluster.client.run(_received).values())
         learn(source, 70, rounds=1, code_iter=2, cluster=cluster)
         moved = sum(cluster.client.run(_received).values()) - before

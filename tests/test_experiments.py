@@ -188,13 +188,15 @@ class TestRuns:
         assert [(row["run"], row["beta"]) for row in table] == [(0, -0.5), (0, 0.5), (1, -0.5), (1, 0.5)]
 
     def test_photographs(self, tmp_path):
-        experiment = Reconstructions("dog", "small", ("camera",), (5,), (0.01, 0.02), tmp_path / "dog", max_iter=3)
-        table = run(experiment, Rows(tmp_path / "dog", {}), few("omp", "aiht"))
+        experiment = Reconstructions(
+            "photograph", "small", ("camera",), (5,), (0.01, 0.02), tmp_path / "photograph", max_iter=3
+        )
+        table = run(experiment, Rows(tmp_path / "photograph", {}), few("omp", "aiht"))
         assert {(row["solver"], row["limit"]) for row in table} == {
             (s, t) for s in ("omp", "aiht") for t in (0.01, 0.02)
         }
         assert all(row["refitted_snr_db"] >= row["snr_db"] - 1e-3 for row in table)
-        assert (tmp_path / "dog" / "camera-5-omp-difference.png").exists()
+        assert (tmp_path / "photograph" / "camera-5-omp-difference.png").exists()
         assert photograph("camera").shape == (240, 320)
 
     def test_moments(self):
@@ -234,12 +236,12 @@ class TestTables:
     def test_photographs(self):
         row = {"image": "cat", "sparsity": 5, "limit": 0.1, "solver": "omp", "snr_db": 1.0, "refitted_snr_db": 2.0}
         rows = [row, row | {"sparsity": 9, "solver": "lars"}]
-        assert snr_table("dog", rows) == (
+        assert snr_table("photograph", rows) == (
             ["SNR (dB), plain / refitted", "cat, s = 5, 0.1 s", "cat, s = 9, 0.1 s"],
             [["omp", "1.0 / 2.0", "failed"], ["lars", "failed", "1.0 / 2.0"]],
         )
 
-    @pytest.mark.parametrize("name", ["vary-size", "beta", "dog"])
+    @pytest.mark.parametrize("name", ["vary-size", "beta", "photograph"])
     def test_nothing_is_finished(self, name):
         failed = {"setting": "a", "image": "a", "solver": "omp", "failed": "why"}
         assert snr_table(name, [failed])[1] == []
@@ -279,8 +281,8 @@ class TestClaims:
             {"vary-size": self.rows(admm=9.0)},
             {"vary-size": self.rows(difference_map=9.0)},
             {"vary-sparsity": self.rows(difference_map=9.0, admm=9.0)},
-            {"dog": [{"image": "a", "sparsity": 1, "limit": 1.0, "solver": "admm", "snr_db": 1.0}]},
-            {"dog": [failed], "beta": [failed], "vary-size": [failed]},
+            {"photograph": [{"image": "a", "sparsity": 1, "limit": 1.0, "solver": "admm", "snr_db": 1.0}]},
+            {"photograph": [failed], "beta": [failed], "vary-size": [failed]},
         ):
             assert list(judge(tables)) == []
 
@@ -347,7 +349,7 @@ class TestReport:
                 "vary-noise",
                 "vary-size",
                 "beta",
-                "dog",
+                "photograph",
                 "gallery",
             }
 

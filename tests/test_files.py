@@ -405,7 +405,7 @@ class TestSparseMatricesWhoseIndicesLeadNowhere:
 @pytest.mark.parametrize("name", [None, 3, b"x.npz", ["x.npz"], np.ones(2), "a\0b.npz"])
 def test_what_is_no_name_of_a_file(name):
     readers = [files.read_array, files.read_npz, sparsect.load_result, sparsect.images.load_codes]
-    for read in [*readers, sparsect.images.read_image, sparsect.images.Folder]:
+    for read in [*readers, sparsect.images.read_image, sparsect.images.ImageFolder]:
         with pytest.raises(InputError, match="path: got"):
             read(name)
     with pytest.raises(InputError, match="path: got"):
@@ -414,7 +414,7 @@ def test_what_is_no_name_of_a_file(name):
 
 def test_a_name_that_is_too_long():
     with pytest.raises(InputError, match=r"xxx.*no such folder"):
-        sparsect.images.Folder("x" * 300)
+        sparsect.images.ImageFolder("x" * 300)
     with pytest.raises(InputError, match=r"cannot be read \(File name too long\)"):
         files.read_array("x" * 300 + ".npy")
 

@@ -13,9 +13,9 @@ from sparsect import (
     AnnealedDifferenceMap,
     DifferenceMap,
     InputError,
-    Need,
     Problem,
-    Relaxed,
+    ProximalStep,
+    Requirement,
     gpu_options,
     random_problem,
     recover,
@@ -31,7 +31,7 @@ from sparsect.operators.least_squares import on_support
 # What runs away in the end where there is no noise is warned of; that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsect.ConvergenceWarning")
 CUDA = torch.device("cuda")
-ON_GPU = [name for name, kind in sparsect.METHODS.items() if Need.HOST not in kind.needs]
+ON_GPU = [name for name, kind in sparsect.METHODS.items() if Requirement.HOST not in kind.needs]
 ITERATIVE = ["annealed-difference-map", "difference-map", "admm", "irls"]
 
 
@@ -132,7 +132,7 @@ def test_as_good_on_noisy_problems(noisy, method):
         DifferenceMap(0.7),
         DifferenceMap(-0.5),
         DifferenceMap(1.0),
-        DifferenceMap(1.0, Relaxed(0.1)),
+        DifferenceMap(1.0, ProximalStep(0.1)),
         ADMM(),
         ADMM(p=1.0),
         ADMM(p=-0.5),
@@ -193,7 +193,7 @@ def test_without_fused_steps_the_answers_are_the_same(clean, method, monkeypatch
 def test_double_precision_and_complex_numbers(method):
     problem = separated(random_problem(60, 120, 6, batch=20, rng=0))
     cases = [(problem.Phi, problem.y)]
-    if Need.REAL not in sparsect.METHODS[method].needs:
+    if Requirement.REAL not in sparsect.METHODS[method].needs:
         cases.append((problem.Phi * (1 + 0.5j), problem.y * (1 - 2j)))
     for Phi, y in cases:
         expected = recover(Phi, y, 6, method, max_iter=200)
@@ -281,7 +281,7 @@ assert torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 def patches(rng, count=3000):
-    images = [sparsect.images.grey(sparsect.images.sample(name)) for name in ("chelsea", "coffee")]
+    images = [sparsect.images.to_gray(sparsect.images.sample(name)) for name in ("chelsea", "coffee")]
     return images, PatchSource(images, 8, count, rng=1, batch_size=1000)
 
 
@@ -367,7 +367,7 @@ def test_reversed_and_read_only_arrays(rng):
     X.flags.writeable = False
     coder = sparsect.SparseCoder(sparsity=4, transform_max_iter=5, device="cuda").fit(X)
     assert coder.transform(X[:, ::-1]).shape == (20, 1000)
-    image = sparsect.images.grey(sparsect.images.sample())[:40, 60:0:-1]
+    image = sparsect.images.to_gray(sparsect.images.sample())[:40, 60:0:-1]
     assert sparsect.images.reconstruct(image, 5, max_iter=5, device="cuda").image.shape == (40, 60)
 
 
@@ -376,12 +376,12 @@ def test_methods_for_a_cpu_stay_there_if_that_is_up_to_them(rng):
     assert sparsect.SparseCoder(sparsity=4, method="omp", device="auto").fit(X).transform(X).nnz == 80
     with pytest.raises(InputError, match=r"device 'cpu'"):
         sparsect.SparseCoder(sparsity=4, method="omp", device="cuda").fit(X).transform(X)
-    image = sparsect.images.grey(sparsect.images.sample())[:40, :40]
+    image = sparsect.images.to_gray(sparsect.images.sample())[:40, :40]
     assert sparsect.images.reconstruct(image, 5, "ormp", device="auto").codes.matrix.nnz <= 20
 
 
 def test_what_comes_back_can_be_written(tmp_path):
-    image = on_gpu(sparsect.images.grey(sparsect.images.sample())[:60, :60])
+    image = on_gpu(sparsect.images.to_gray(sparsect.images.sample())[:60, :60])
     seen = sparsect.images.reconstruct(image, 5, max_iter=5)
     sparsect.images.write_image(tmp_path / "seen.png", seen.image)
     sparsect.images.write_image(tmp_path / "difference.png", sparsect.images.difference(image, seen.image))

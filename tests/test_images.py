@@ -145,7 +145,7 @@ class TestFiles:
                 lambda: images.reconstruct(masked, 3, dictionary=small),
                 lambda: images.denoise(masked, 0.1, dictionary=small),
                 lambda: images.inpaint(masked, mask, dictionary=small),
-                lambda: images.grey(masked),
+                lambda: images.to_gray(masked),
                 lambda: images.resize(masked, 20),
                 lambda: images.write_image("never.png", masked),
                 lambda: images.estimate_sigma(masked),
@@ -171,7 +171,7 @@ class TestFiles:
         image = np.arange(0, 240, 10, dtype=np.uint8).reshape(4, 6)
         images.write_image(tmp_path / "levels.png", image)
         np.testing.assert_allclose(images.read_image(tmp_path / "levels.png"), image / 255, atol=1e-6)
-        np.testing.assert_allclose(images.grey(image), image / 255, atol=1e-6)
+        np.testing.assert_allclose(images.to_gray(image), image / 255, atol=1e-6)
         assert images.resize(image, 3).max() < 1
 
     def test_resize_keeps_proportions(self, rng):
@@ -198,7 +198,7 @@ class TestFolder:
     def test_numbers_and_slices(self, tmp_path, rng):
         for name in "abc":
             images.write_image(tmp_path / f"{name}.png", rng.random((4, 5)))
-        folder = images.Folder(tmp_path)
+        folder = images.ImageFolder(tmp_path)
         np.testing.assert_array_equal(folder[-1], folder[2])
         assert len(folder[:2]) == 2
 
@@ -209,19 +209,19 @@ class TestFolder:
         (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8nothing")
         (tmp_path / "notes.txt").write_text("no photograph")
         monkeypatch.setattr("sparsect.images.files.CACHE_BYTES", 100)
-        folder = images.Folder(tmp_path, smallest=10)
+        folder = images.ImageFolder(tmp_path, smallest=10)
         assert [path.name for path in folder.paths] == ["a.png", "b.jpg"]
         assert [image.shape for image in folder] == folder.shapes == [(20, 30), (25, 20)]
         assert len(folder.left_out) == 2
-        assert folder.digest == images.Folder(tmp_path, smallest=10).digest
+        assert folder.digest == images.ImageFolder(tmp_path, smallest=10).digest
         (tmp_path / "a.png").write_bytes((tmp_path / "tiny.png").read_bytes())
-        assert folder.digest != images.Folder(tmp_path, smallest=3).digest
+        assert folder.digest != images.ImageFolder(tmp_path, smallest=3).digest
 
     def test_nothing_to_use(self, tmp_path):
         with pytest.raises(InputError, match="no photograph that can be used"):
-            images.Folder(tmp_path)
+            images.ImageFolder(tmp_path)
         with pytest.raises(InputError, match="no such folder"):
-            images.Folder(tmp_path / "none")
+            images.ImageFolder(tmp_path / "none")
 
 
 class TestReconstruct:

@@ -69,7 +69,7 @@ class TestMetrics:
         with pytest.raises(InputError, match=r"estimate: got shape \(3,\)"):
             sparsect.snr_db(np.ones(2), np.ones(3))
 
-    @pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recovery])
+    @pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recall])
     @pytest.mark.parametrize("truth", [[[1, 2], [3]], ["a"], None, 2.0, [], np.ones((2, 0))])
     def test_what_cannot_be_measured(self, measure, truth):
         with pytest.raises(InputError, match="truth: got"):
@@ -80,7 +80,7 @@ class TestMetrics:
 
     def test_support_recovery(self):
         truth = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
-        assert sparsect.support_recovery(truth, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])).tolist() == [0.5, 1]
+        assert sparsect.support_recall(truth, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])).tolist() == [0.5, 1]
 
 
 BAD = {
@@ -161,7 +161,7 @@ def test_what_looks_like_a_solver_is_none():
         sparsect.recover(PHI, Y, 2, Alike())
 
 
-@pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recovery])
+@pytest.mark.parametrize("measure", [sparsect.snr_db, sparsect.mse, sparsect.support_recall])
 def test_masked_arrays_are_not_measured(measure):
     masked = np.ma.masked_equal([1.0, 2.0], 2)
     with pytest.raises(InputError, match="truth: got a masked array"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
+from sparsect import AlternatingMap, DifferenceMap, InputError, ProximalStep, project_sparse
 from sparsect.backend.arrays import to_numpy
 
 pytestmark = pytest.mark.numerical
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.numerical
 SETTINGS = {
     "affine": {},
     "ball": {"noise_norm": 0.3},
-    "relaxed, beta 1": {"method": DifferenceMap(1.0, Relaxed(0.1))},
+    "relaxed, beta 1": {"method": DifferenceMap(1.0, ProximalStep(0.1))},
     "alternating": {"method": AlternatingMap()},
     "refitted": {"refit": True},
     **{name: {"method": name} for name in ("admm", "irls", "aiht", "niht", "subspace-pursuit", "stomp", "vamp")},
@@ -142,7 +142,7 @@ def test_libraries_are_not_mixed(xp, problem):
 
 def test_images_and_dictionaries_of_every_library(xp, tmp_path):
     """Images of torch stay there when they are reconstructed; everything else about images is NumPy's."""
-    image = sparsect.images.grey(sparsect.images.sample())[:60, 60:0:-1]
+    image = sparsect.images.to_gray(sparsect.images.sample())[:60, 60:0:-1]
     dictionary = xp.asarray(sparsect.load_dictionary().Phi)
     expected = sparsect.images.reconstruct(image, 5, "niht", max_iter=5)
     for given in (image, xp.asarray(image.copy())):

@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso, lars_path, orthogonal_mp
 from threadpoolctl import threadpool_limits
 
 import sparsect
-from sparsect import ADMM, IRLS, FalseAlarm, FalseDiscovery, StagewiseOMP, VectorAMP, random_problem
+from sparsect import ADMM, IRLS, FalseAlarmRate, FalseDiscoveryRate, StagewiseOMP, VectorAMP, random_problem
 from sparsect.operators.least_squares import on_support
 from sparsect.problems import Problem
 from sparsect.solvers.admm import shrink
@@ -226,26 +226,28 @@ class TestHardThresholding:
 class TestStagewise:
     def test_false_alarm_threshold(self):
         scores = np.array([[1.9, 2.0, 5.0, 0.0]])
-        np.testing.assert_array_equal(FalseAlarm(0.05).select(scores), [[False, True, True, False]])  # 1.96
+        np.testing.assert_array_equal(FalseAlarmRate(0.05).select(scores), [[False, True, True, False]])  # 1.96
 
     def test_false_discovery_threshold(self):
         """n = 4, rate 0.5: the i-th largest needs a two-sided p-value of at most i/8: 1.534, 1.150, 0.887, 0.674."""
         np.testing.assert_array_equal(
-            FalseDiscovery(0.5).select(np.array([[0.1, 1.2, 1.5, 0.2], [0.9, 0.95, 0.92, 0.1], [1.0, 0.3, 0.2, 0.1]])),
+            FalseDiscoveryRate(0.5).select(
+                np.array([[0.1, 1.2, 1.5, 0.2], [0.9, 0.95, 0.92, 0.1], [1.0, 0.3, 0.2, 0.1]])
+            ),
             [[False, True, True, False], [True, True, True, False], [False, False, False, False]],
         )
 
     def test_one_stage_by_hand(self):
         """Orthonormal Phi, y = (10, 0.1, 0.1, 8): noise level 6.4, scores 1.56, 0.02, 0.02, 1.25; 1.28 is the limit."""
         y = np.array([10.0, 0.1, 0.1, 8.0])
-        result = sparsect.recover(np.eye(4, 8), y, 2, StagewiseOMP(FalseAlarm(0.2), stages=1))
+        result = sparsect.recover(np.eye(4, 8), y, 2, StagewiseOMP(FalseAlarmRate(0.2), stages=1))
         np.testing.assert_allclose(result.x, [10, 0, 0, 0, 0, 0, 0, 0])
-        result = sparsect.recover(np.eye(4, 8), y, 2, StagewiseOMP(FalseAlarm(0.2), stages=2))
+        result = sparsect.recover(np.eye(4, 8), y, 2, StagewiseOMP(FalseAlarmRate(0.2), stages=2))
         np.testing.assert_allclose(result.x, [10, 0, 0, 8, 0, 0, 0, 0])
 
     def test_complex_thresholds(self, rng):
         noise = np.abs(rng.standard_normal((1, 100000)) + 1j * rng.standard_normal((1, 100000))) / np.sqrt(2)
-        assert FalseAlarm(0.05).select(noise, is_complex=True).mean() == pytest.approx(0.05, abs=0.003)
+        assert FalseAlarmRate(0.05).select(noise, is_complex=True).mean() == pytest.approx(0.05, abs=0.003)
 
     @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
     def test_scale_of_phi_does_not_matter(self, factor):
@@ -259,7 +261,7 @@ class TestStagewise:
         found = []
         for s in (15, 25, 90):
             problem = random_problem(150, 300, s, batch=10, rng=s)
-            result = sparsect.recover(problem.Phi, problem.y, s, StagewiseOMP(FalseAlarm(0.01), stages=20))
+            result = sparsect.recover(problem.Phi, problem.y, s, StagewiseOMP(FalseAlarmRate(0.01), stages=20))
             found.append(int((sparsect.snr_db(problem.x, result.x) > 40).sum()))
         assert found[0] >= 9
         assert found[1] >= 8
@@ -267,8 +269,8 @@ class TestStagewise:
 
     def test_settings(self):
         with pytest.raises(sparsect.InputError, match="rate: got 2"):
-            FalseAlarm(2)
-        for threshold in (0.1, FalseAlarm):
+            FalseAlarmRate(2)
+        for threshold in (0.1, FalseAlarmRate):
             with pytest.raises(sparsect.InputError, match="threshold: got"):
                 StagewiseOMP(threshold)
         with pytest.raises(sparsect.InputError, match="stages: got 0"):

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsect
-from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
+from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, ProximalStep
 from sparsect.problems import Problem
-from sparsect.solvers.base import Need
+from sparsect.solvers.base import Requirement
 
 pytestmark = pytest.mark.numerical
 
@@ -35,7 +35,7 @@ def literal_rows(x, s):
 
 FORMS = {
     "affine": (None, None, lambda Phi, y: literal.affine(Phi, y)),
-    "relaxed": (Relaxed(0.3), None, lambda Phi, y: literal.relaxed(Phi, y, 0.3)),
+    "relaxed": (ProximalStep(0.3), None, lambda Phi, y: literal.relaxed(Phi, y, 0.3)),
     "ball": (Ball(), 0.4, lambda Phi, y: literal.ball(Phi, y, 0.4)),
 }
 
@@ -152,7 +152,7 @@ class TestEverySolver:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
     def test_dtype_in_is_dtype_out(self, method, dtype):
-        if Need.REAL in sparsect.METHODS[method].needs and np.issubdtype(dtype, np.complexfloating):
+        if Requirement.REAL in sparsect.METHODS[method].needs and np.issubdtype(dtype, np.complexfloating):
             with pytest.raises(InputError, match=f"method: got '{method}', which needs real data"):
                 sparsect.recover(np.eye(2, dtype=dtype), np.ones(2, dtype=dtype), 1, method)
             return
@@ -199,12 +199,12 @@ class TestEverySolver:
         x = np.zeros((2, 32))
         x[:, [3, 20]] = [[1.0, -2.0], [2.0, 0.5]]
         y = operator.forward(x)
-        if Need.DENSE in sparsect.METHODS[method].needs:
+        if Requirement.DENSE in sparsect.METHODS[method].needs:
             with pytest.raises(InputError, match=f"method: got '{method}', which needs a dense Phi"):
                 sparsect.recover(operator, y, 2, method)
             return
         for phi in (operator, scipy.sparse.csr_array(matrix)):
-            if Need.SPECTRUM in sparsect.METHODS[method].needs and phi is not operator:
+            if Requirement.SPECTRUM in sparsect.METHODS[method].needs and phi is not operator:
                 with pytest.raises(InputError, match="which needs the singular values of Phi"):
                     sparsect.recover(phi, y, 2, method)
                 continue
@@ -215,13 +215,13 @@ class TestEverySolver:
 
 
 def test_settings_become_plain_floats(rng):
-    solver = DifferenceMap(np.float64(0.5), Relaxed(np.float64(0.3)))
-    assert repr(solver) == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.3))"
+    solver = DifferenceMap(np.float64(0.5), ProximalStep(np.float64(0.3)))
+    assert repr(solver) == "DifferenceMap(beta=0.5, data_set=ProximalStep(alpha=0.3))"
     problem = sparsect.random_problem(20, 40, 5, rng=0, dtype=np.float32)
     assert sparsect.recover(problem.Phi, problem.y, 5, solver, max_iter=5).x.dtype == np.float32
 
 
-@pytest.mark.parametrize("data_set", ["ball", Relaxed, 3])
+@pytest.mark.parametrize("data_set", ["ball", ProximalStep, 3])
 def test_data_set_is_checked(data_set):
     with pytest.raises(InputError, match="data_set: got"):
         sparsect.recover(np.eye(3), np.ones(3), 1, DifferenceMap(0.5, data_set))

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any
 from .backend.checks import ConvergenceWarning, InputError, PoorFitWarning
 from .backend.devices import gpu_options
 from .dictionary import Dictionary, load_dictionary
-from .metrics import mse, snr_db, support_recovery
+from .metrics import mse, snr_db, support_recall
 from .operators import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
 from .operators.subsampled import SubsampledDCT, SubsampledFourier
 from .problems import Problem, random_problem
 from .recover import recover
 from .run.loop import Snapshot, solve
 from .run.result import Result, load_result
-from .sets import Affine, Ball, DataSet, Relaxed, project_data, project_sparse
+from .sets import Affine, Ball, DataSet, ProximalStep, project_data, project_sparse
 from .solvers import (
     ADMM,
     IRLS,
     METHODS,
-    AcceleratedHardThresholding,
+    AcceleratedIHT,
     AlternatingMap,
     AnnealedDifferenceMap,
     DifferenceMap,
-    FalseAlarm,
-    FalseDiscovery,
+    FalseAlarmRate,
+    FalseDiscoveryRate,
     LeastAngleRegression,
-    NormalizedHardThresholding,
+    NormalizedIHT,
     OrderRecursiveMatchingPursuit,
     OrthogonalMatchingPursuit,
     StagewiseOMP,
     SubspacePursuit,
     VectorAMP,
 )
-from .solvers.base import Need, Solver, State
+from .solvers.base import Requirement, Solver, State
 
 if TYPE_CHECKING:
     from . import images, tuning
@@ -46,7 +46,7 @@ __all__ = [
     "ADMM",
     "IRLS",
     "METHODS",
-    "AcceleratedHardThresholding",
+    "AcceleratedIHT",
     "Affine",
     "AlternatingMap",
     "AnnealedDifferenceMap",
@@ -57,19 +57,19 @@ __all__ = [
     "Dictionary",
     "DictionaryLearner",
     "DifferenceMap",
-    "FalseAlarm",
-    "FalseDiscovery",
+    "FalseAlarmRate",
+    "FalseDiscoveryRate",
     "InputError",
     "LeastAngleRegression",
     "MatrixFree",
-    "Need",
-    "NormalizedHardThresholding",
+    "NormalizedIHT",
     "Operator",
     "OrderRecursiveMatchingPursuit",
     "OrthogonalMatchingPursuit",
     "PoorFitWarning",
     "Problem",
-    "Relaxed",
+    "ProximalStep",
+    "Requirement",
     "Result",
     "Snapshot",
     "Solver",
@@ -93,7 +93,7 @@ __all__ = [
     "recover",
     "snr_db",
     "solve",
-    "support_recovery",
+    "support_recall",
     "tuning",
 ]
 

@@ -26,7 +26,7 @@ def mse(truth: Any, estimate: Any) -> Array:
     return norm(truth - estimate) ** 2 / truth.shape[-1]
 
 
-def support_recovery(truth: Any, estimate: Any) -> Array:
+def support_recall(truth: Any, estimate: Any) -> Array:
     """Fraction of the truth's nonzeros that the estimate has too, along the last axis; 1 where there are none."""
     truth, estimate = _pair(truth, estimate)
     xp, dtype = namespace(truth), norm(truth).dtype

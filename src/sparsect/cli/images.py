@@ -201,7 +201,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     device = "cpu" if on_cluster else options["device"]
     # Refused before the photographs are looked at.
     on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
-    photographs = images.Folder(folder, smallest=patch, device=device)
+    photographs = images.ImageFolder(folder, smallest=patch, device=device)
     for reason in photographs.left_out:
         click.echo(f"sparsect: left out {reason}", err=True)
     batch = options["batch_size"]
@@ -210,7 +210,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     source = PatchSource(photographs, patch, options["patches"], rng=options["seed"], batch_size=batch)
     validation = None
     if options["validation"] is not None:
-        held_out = images.Folder(options["validation"], smallest=patch, device=device)
+        held_out = images.ImageFolder(options["validation"], smallest=patch, device=device)
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
@@ -290,7 +290,7 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 def inpaint(image: str, **options: Any) -> None:
     """Fill in the pixels of IMAGE that --mask shows white."""
     torn, out, truth = _restoration(image, "inpainted", options)
-    missing = images.grey(images.read_image(options["mask"])) > 0.5
+    missing = images.to_gray(images.read_image(options["mask"])) > 0.5
     _restore(images.inpaint, (torn, missing), truth, out, options)
 
 
@@ -310,7 +310,7 @@ def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
     sampled = image in SAMPLES and not Path(image).exists()
     photograph = images.sample(image) if sampled else images.read_image(image)
     if grey or sampled:
-        photograph = images.grey(photograph)
+        photograph = images.to_gray(photograph)
     if sampled and width is None:
         width = 320
     if width is not None:

@@ -1,7 +1,7 @@
 """Images and patches: read and write, reconstruct, denoise, inpaint."""
 
 from .compare import difference, psnr_db
-from .files import Folder, grey, read_image, resize, write_image
+from .files import ImageFolder, read_image, resize, to_gray, write_image
 from .patch_source import PatchSource
 from .patches import PatchGrid
 from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
@@ -10,14 +10,13 @@ from .samples import sample
 
 __all__ = [
     "Codes",
-    "Folder",
+    "ImageFolder",
     "PatchGrid",
     "PatchSource",
     "Reconstruction",
     "denoise",
     "difference",
     "estimate_sigma",
-    "grey",
     "inpaint",
     "load_codes",
     "psnr_db",
@@ -25,5 +24,6 @@ __all__ = [
     "reconstruct",
     "resize",
     "sample",
+    "to_gray",
     "write_image",
 ]

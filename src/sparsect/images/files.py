@@ -60,7 +60,7 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
-def grey(image: Any) -> Array:
+def to_gray(image: Any) -> Array:
     """Brightness of an image, (height, width)."""
     image = pixels("image", image)
     brightness: Array = image if image.ndim == 2 else image @ BRIGHTNESS
@@ -145,7 +145,7 @@ def resize(image: Any, longest: int) -> Array:
     return joined
 
 
-class Folder(Sequence[Array]):
+class ImageFolder(Sequence[Array]):
     """The photographs in a folder and the folders in it, decoded to grey when asked for.
 
     Parameters
@@ -198,7 +198,7 @@ class Folder(Sequence[Array]):
         index = range(len(self))[index]
         with self._lock:
             if index not in self._decoded:
-                image = grey(read_image(self.paths[index]))
+                image = to_gray(read_image(self.paths[index]))
                 if image.shape != self.shapes[index]:
                     raise InputError(f"{self.paths[index]}: its size is not what its header says")
                 self._decoded[index] = place(image, self._device)
@@ -216,7 +216,7 @@ class Folder(Sequence[Array]):
         self.__dict__ |= state
         self._forget()
 
-    def on_device(self, device: str | None) -> Folder:
+    def on_device(self, device: str | None) -> ImageFolder:
         """The same photographs, put on a device once they are decoded."""
         placed = copy.copy(self)
         placed._device = device

@@ -22,7 +22,7 @@ class PatchSource:
     """Patches at random places of grey images, each less its mean, drawn anew for every batch from a seed of its own.
 
     Every batch is drawn from a few images only, so that images which are decoded when asked for
-    (:class:`sparsect.images.Folder`) need not all be in memory.
+    (:class:`sparsect.images.ImageFolder`) need not all be in memory.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class PatchSource:
         except TypeError:  # a number, or an array without dimensions
             count = None
         if count is None or not hasattr(images, "__getitem__") or isinstance(images, str | bytes):
-            raise reject("images", f"an object of type {type(images).__name__}", "a list of images, or a Folder")
+            raise reject("images", f"an object of type {type(images).__name__}", "a list of images, or an ImageFolder")
         if count == 0:
             raise reject("images", "none", "at least one image")
         self._patch = whole_number("patch", patch, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..backend.checks import choice
-from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarm, StagewiseOMP
+from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarmRate, StagewiseOMP
 from ..solvers.base import Solver, check_solver
 from ..tuning import shipped, tuned
 
@@ -13,7 +13,7 @@ SETTING = "image-patches"
 # Atoms of a learned dictionary are too much alike for the rule that StOMP has for random matrices; of false alarm rates
 # from 1e-10 to 1/2 this one served best on training patches.
 CHOSEN: dict[str, Solver] = {
-    "stomp": StagewiseOMP(FalseAlarm(0.01), stages=30),
+    "stomp": StagewiseOMP(FalseAlarmRate(0.01), stages=30),
     METHOD: AnnealedDifferenceMap("approximation"),
 }
 

@@ -53,7 +53,7 @@ class RowSpace(ABC):
     def unfinished_remark(self, before: int = 0) -> str | None:
         """A remark on solves since ``before`` that stopped above their tolerance; None if there are none."""
         count = self.unfinished - before
-        advice = "scale Phi, relax the projection (Relaxed), or give frame_bound if Phi is a tight frame"
+        advice = "scale Phi, relax the projection (ProximalStep), or give frame_bound if Phi is a tight frame"
         return f"{count} conjugate-gradient solves stopped above their tolerance: {advice}" if count else None
 
     @abstractmethod

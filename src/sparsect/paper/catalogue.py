@@ -42,7 +42,12 @@ def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
     limits = (0.01, 0.02) if quick else (0.05, 0.1)
     photographs = [
         Reconstructions(
-            "dog", "Table 1 and figure 5: one photograph", ("chelsea",), (100, 200), limits, folder / "dog"
+            "photograph",
+            "Table 1 and figure 5: one photograph",
+            ("chelsea",),
+            (100, 200),
+            limits,
+            folder / "photograph",
         ),
         Reconstructions(
             "gallery",

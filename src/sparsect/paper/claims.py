@@ -232,6 +232,6 @@ JUDGES = {
     "vary-noise": (_noise,),
     "vary-size": (_sizes,),
     "beta": (_any_beta, _sign_of_beta),
-    "dog": (_photograph, _photograph_omp),
+    "photograph": (_photograph, _photograph_omp),
     "gallery": (_photograph, _photograph_omp),
 }

@@ -41,7 +41,9 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
     page.table(["claim", "measured", "verdict"], [[c.claim, c.measured, c.verdict] for c in judged], words=True)
     for name, rows in tables.items():
         page.section(experiments[name].title)
-        {"beta": _beta, "dog": _photographs, "gallery": _photographs}.get(name, _measurements)(page, name, rows, folder)
+        {"beta": _beta, "photograph": _photographs, "gallery": _photographs}.get(name, _measurements)(
+            page, name, rows, folder
+        )
         failed = [row for row in rows if "failed" in row]
         for row in failed[:5]:
             page.text(f"Failed: {row['solver']} on {row['setting']} ({row['failed']})")
@@ -83,7 +85,7 @@ def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
         page.text("No run is finished yet.")
         return
     head, lines = snr_table(name, rows)
-    if name == "dog":
+    if name == "photograph":
         head = [*head, "the paper's dog, the same columns"]
         lines = [[*line, ", ".join(PAPER_DOG.get(line[0], ()))] for line in lines]
     page.table(head, lines)

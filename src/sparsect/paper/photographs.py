@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dictionary import load_dictionary
-from ..images import difference, grey, resize, sample, write_image
+from ..images import difference, resize, sample, to_gray, write_image
 from ..images.patches import PatchGrid
 from ..images.reconstruct import decibels
 from ..operators.least_squares import refit
@@ -82,7 +82,7 @@ class Reconstructions:
 @lru_cache(maxsize=4)
 def photograph(name: str) -> Array:
     """A sample, grey, cropped in the middle to 4:3 or 3:4 and scaled as in the paper."""
-    pixels = grey(sample(name))
+    pixels = to_gray(sample(name))
     height, width = pixels.shape
     upright = height > width
     pixels = pixels.T if upright else pixels

@@ -12,7 +12,7 @@ from .summary import LIMITS, at_end, names, where
 
 def snr_table(name: str, rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     """Head and lines of the table of one experiment; no lines where no run is finished."""
-    return {"beta": _over_beta, "dog": _photographs, "gallery": _photographs}.get(name, _measurements)(rows)
+    return {"beta": _over_beta, "photograph": _photographs, "gallery": _photographs}.get(name, _measurements)(rows)
 
 
 def _measurements(rows: list[Row]) -> tuple[list[str], list[list[str]]]:

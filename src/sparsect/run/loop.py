@@ -31,7 +31,7 @@ from ..backend.checks import InputError, real_number, reject, shown, truth_value
 from ..backend.devices import too_many_rows, wait_for
 from ..operators import least_squares
 from ..problems import Problem, Units
-from ..solvers.base import Need, Solver, check_solver
+from ..solvers.base import Requirement, Solver, check_solver
 from .checkpoint import Checkpoint
 from .diagnosis import poor_fits, ran_away
 from .result import Result
@@ -382,10 +382,10 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
     """Refuse, before anything is computed, a problem that the solver cannot take."""
     operator = problem.operator
     missing = {
-        Need.DENSE: not operator.is_dense,
-        Need.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
-        Need.REAL: is_complex(problem.y),
-        Need.HOST: not is_numpy(namespace(problem.y)),
+        Requirement.DENSE: not operator.is_dense,
+        Requirement.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
+        Requirement.REAL: is_complex(problem.y),
+        Requirement.HOST: not is_numpy(namespace(problem.y)),
     }
     for need in solver.needs:
         if missing[need]:

@@ -4,7 +4,16 @@ from .affine import Affine
 from .ball import Ball
 from .base import DataSet, check_data_set
 from .data import DataProjection, project_data
-from .relaxed import Relaxed
+from .relaxed import ProximalStep
 from .sparse import project_sparse
 
-__all__ = ["Affine", "Ball", "DataProjection", "DataSet", "Relaxed", "check_data_set", "project_data", "project_sparse"]
+__all__ = [
+    "Affine",
+    "Ball",
+    "DataProjection",
+    "DataSet",
+    "ProximalStep",
+    "check_data_set",
+    "project_data",
+    "project_sparse",
+]

@@ -30,4 +30,4 @@ class DataSet:
 def check_data_set(data_set: Any) -> None:
     """Refuse what is no form of B."""
     if data_set is not None and not isinstance(data_set, DataSet):
-        raise reject("data_set", shown(data_set), "Affine(), Relaxed(alpha), Ball() or None")
+        raise reject("data_set", shown(data_set), "Affine(), ProximalStep(alpha), Ball() or None")

@@ -52,7 +52,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     ----------
     x : (n,) or (batch, n)
     Phi, y : as for :func:`sparsect.recover`
-    data_set : Affine, Relaxed or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
+    data_set : Affine, ProximalStep or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
     noise_norm : radius of the ball, a number or one for each row.
     """
     check_data_set(data_set)

@@ -9,7 +9,7 @@ from .base import DataSet
 
 
 @dataclass(frozen=True)
-class Relaxed(DataSet):
+class ProximalStep(DataSet):
     """B softened: a step towards {Phi x = y} that spares directions in which Phi is weak (sigma^2 below ``alpha``).
 
     Not a projection but the proximal map of ||Phi x - y||^2 / (2 alpha).

@@ -3,14 +3,14 @@
 from typing import Any
 
 from .admm import ADMM
-from .aiht import AcceleratedHardThresholding, NormalizedHardThresholding
+from .aiht import AcceleratedIHT, NormalizedIHT
 from .alternating_map import AlternatingMap
 from .annealed.solver import AnnealedDifferenceMap
 from .difference_map import DifferenceMap
 from .irls import IRLS
 from .lars import LeastAngleRegression
 from .omp import OrderRecursiveMatchingPursuit, OrthogonalMatchingPursuit
-from .stomp import FalseAlarm, FalseDiscovery, StagewiseOMP
+from .stomp import FalseAlarmRate, FalseDiscoveryRate, StagewiseOMP
 from .subspace_pursuit import SubspacePursuit
 from .vamp import VectorAMP
 
@@ -24,8 +24,8 @@ METHODS: dict[str, Any] = {
         IRLS,
         LeastAngleRegression,
         StagewiseOMP,
-        AcceleratedHardThresholding,
-        NormalizedHardThresholding,
+        AcceleratedIHT,
+        NormalizedIHT,
         SubspacePursuit,
         OrthogonalMatchingPursuit,
         OrderRecursiveMatchingPursuit,
@@ -37,14 +37,14 @@ __all__ = [
     "ADMM",
     "IRLS",
     "METHODS",
-    "AcceleratedHardThresholding",
+    "AcceleratedIHT",
     "AlternatingMap",
     "AnnealedDifferenceMap",
     "DifferenceMap",
-    "FalseAlarm",
-    "FalseDiscovery",
+    "FalseAlarmRate",
+    "FalseDiscoveryRate",
     "LeastAngleRegression",
-    "NormalizedHardThresholding",
+    "NormalizedIHT",
     "OrderRecursiveMatchingPursuit",
     "OrthogonalMatchingPursuit",
     "StagewiseOMP",

@@ -13,7 +13,7 @@ from ..kernels.shrinkage import shrink_steps
 from ..kernels.thresholding import keep_largest
 from ..operators.row_space import RowSpace, SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, Relaxed
+from ..sets import DataProjection, ProximalStep
 from .base import Solver, State, in_blocks
 
 
@@ -75,7 +75,7 @@ class ADMM(Solver):
 
     def init(self, problem: Problem) -> ADMMState:
         """Start from z = P_B(0) and u = 0."""
-        data = DataProjection(problem, Relaxed(self.mu))
+        data = DataProjection(problem, ProximalStep(self.mu))
         target, radius = data.target(problem)
         z, steps = data.space.correction(target, self.mu)[0], 0 * radius
         gap = namespace(radius).full_like(radius, float("inf"))
@@ -83,7 +83,7 @@ class ADMM(Solver):
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
         """One update of x, z and u: with w the correction of z - u, x + u is z - w."""
-        data = DataProjection(problem, Relaxed(self.mu))
+        data = DataProjection(problem, ProximalStep(self.mu))
         w = data.correction(data.image(state.point), state.target, state.radius)[0]
         moved = state.z - w
         z = shrink(moved, self.lam / self.mu, self.p)

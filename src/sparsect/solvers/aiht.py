@@ -26,7 +26,7 @@ class HardThresholdingState(State):
 
 
 @dataclass(frozen=True)
-class NormalizedHardThresholding(Solver):
+class NormalizedIHT(Solver):
     """Normalised iterative hard thresholding, x <- P_A(x + mu Phi^H (y - Phi x)).
 
     mu is the best step for the current support; where the support would change, mu is reduced until
@@ -79,7 +79,7 @@ class NormalizedHardThresholding(Solver):
 
 
 @dataclass(frozen=True)
-class AcceleratedHardThresholding(NormalizedHardThresholding):
+class AcceleratedIHT(NormalizedIHT):
     """Normalised iterative hard thresholding with double over-relaxation.
 
     After each step, the line through the new and the last iterate is searched for the least residual, then the line

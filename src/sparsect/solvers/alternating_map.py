@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..backend.arrays import Array, epsilon, namespace, norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, Relaxed, check_data_set
+from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
 from .base import Solver, State
 
 
@@ -47,7 +47,7 @@ class AlternatingMap(Solver):
     @property
     def scale_free(self) -> bool:
         """Whether B takes no number in the units of the data."""
-        return not isinstance(self.data_set, Relaxed)
+        return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> AlternatingMapState:
         """Start from P_A(P_B(0))."""

@@ -138,10 +138,10 @@ def in_blocks(
 
 def device_for(solver: Any, device: str | None) -> str | None:
     """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
-    return None if device == "auto" and Need.HOST in solver.needs else device
+    return None if device == "auto" and Requirement.HOST in solver.needs else device
 
 
-class Need(Enum):
+class Requirement(Enum):
     """What a solver may need of a problem, with the words for when it is not there."""
 
     DENSE = "a dense Phi, not a sparse or matrix-free one"
@@ -160,7 +160,7 @@ class Solver(ABC):
     ----------
     name : str
         What ``recover(method=...)`` and the command line call it.
-    needs : frozenset of Need
+    needs : frozenset of Requirement
         What it cannot do without; a problem that does not have it is refused before anything is computed.
     uses_noise_norm : bool
         Whether it takes the problem's noise level into account.
@@ -173,7 +173,7 @@ class Solver(ABC):
     """
 
     name: ClassVar[str]
-    needs: ClassVar[frozenset[Need]] = frozenset()
+    needs: ClassVar[frozenset[Requirement]] = frozenset()
     uses_noise_norm: ClassVar[bool] = False
     gap_is_residual: ClassVar[bool] = False
     compiled: ClassVar[bool] = False

@@ -15,7 +15,7 @@ from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import advance, keep_largest
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, Relaxed, check_data_set
+from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
 from .base import Solver, State
 
 
@@ -50,13 +50,13 @@ class DifferenceMap(Solver):
     Parameters
     ----------
     beta : any number but 0; near 0.14 the thresholded iterate is best, larger values search more widely.
-    data_set : form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.Relaxed` or
+    data_set : form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.ProximalStep` or
         :class:`~sparsect.Ball`. Default: Ball if the problem has a ``noise_norm``, otherwise Affine.
 
     Notes
     -----
     P_B changes x only within the row space of Phi, by an amount that depends on x only through its image
-    a = V^H x (``row_space.py``). Writing w for x - P_B(x) and z for f_A(x) - P_B(f_A(x)), x itself cancels:
+    a = V^H x (``operators/row_space.py``). Writing w for x - P_B(x) and z for f_A(x) - P_B(f_A(x)), x itself cancels:
 
         D(x) = beta P_A(x - (1 + 1/beta) w) - (beta - 1) P_A(x) + beta z
 
@@ -80,7 +80,7 @@ class DifferenceMap(Solver):
     @property
     def scale_free(self) -> bool:
         """Whether B takes no number in the units of the data."""
-        return not isinstance(self.data_set, Relaxed)
+        return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> DifferenceMapState:
         """Start from P_B(0), the smallest x that agrees with the data."""

@@ -11,7 +11,7 @@ from ..backend.checks import settle_number
 from ..kernels.thresholding import keep_largest
 from ..operators.row_space import SingularVectors
 from ..problems import Problem
-from .base import Need, Solver, State
+from .base import Requirement, Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class IRLS(Solver):
     """
 
     name: ClassVar[str] = "irls"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE})
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
     scale_free = True
 
     alpha: float = 0.01585

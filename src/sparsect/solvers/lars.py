@@ -13,7 +13,7 @@ from ..backend.arrays import Array, epsilon, is_single, squared_norm
 from ..backend.checks import within
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
-from .base import Need, Solver, State
+from .base import Requirement, Solver, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class LeastAngleRegression(Solver):
     """
 
     name: ClassVar[str] = "lars"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.REAL, Need.HOST})
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.REAL, Requirement.HOST})
     scale_free = True
     gap_is_residual: ClassVar[bool] = True
     compiled: ClassVar[bool] = True

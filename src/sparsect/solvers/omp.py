@@ -12,7 +12,7 @@ import numpy as np
 from ..backend.arrays import Array, contiguous, epsilon, squared_norm
 from ..backend.checks import within
 from ..problems import Problem
-from .base import Need, Solver, State
+from .base import Requirement, Solver, State
 
 # A column nearer than this, squared, to the span of those taken, all at unit norm, is one of their combinations: what
 # products of columns can tell in double precision.
@@ -54,7 +54,7 @@ class OrthogonalMatchingPursuit(Solver):
     """
 
     name: ClassVar[str] = "omp"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DENSE, Need.HOST})
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.HOST})
     scale_free = True
     gap_is_residual: ClassVar[bool] = True
     uses_noise_norm: ClassVar[bool] = True
@@ -151,8 +151,8 @@ class OrthogonalMatchingPursuit(Solver):
 class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
     """Take one column a step, the one that leaves the smallest residual after the fit.
 
-    Correlations are measured with the part of each column that is orthogonal to those taken. This is what SPAMS calls
-    ``omp``; it picks differently from textbook OMP, and better.
+    Also known as orthogonal least squares (OLS); SPAMS calls it ``omp``. Correlations are measured with the part of each
+    column that is orthogonal to those taken, so that it picks differently from textbook OMP, and better.
     """
 
     name: ClassVar[str] = "ormp"

@@ -26,7 +26,7 @@ class ThresholdRule(ABC):
 
 
 @dataclass(frozen=True)
-class FalseAlarm(ThresholdRule):
+class FalseAlarmRate(ThresholdRule):
     """Take what noise alone would exceed with probability ``rate`` per entry."""
 
     rate: float = 0.01
@@ -39,7 +39,7 @@ class FalseAlarm(ThresholdRule):
 
 
 @dataclass(frozen=True)
-class FalseDiscovery(ThresholdRule):
+class FalseDiscoveryRate(ThresholdRule):
     """Take as many as possible with an expected fraction of false ones of ``rate`` (Benjamini and Hochberg)."""
 
     rate: float = 0.5
@@ -88,7 +88,7 @@ class StagewiseOMP(Solver):
 
     Parameters
     ----------
-    threshold : :class:`FalseDiscovery` (SparseLab's default, rate 1/2) or :class:`FalseAlarm`
+    threshold : :class:`FalseDiscoveryRate` (SparseLab's default, rate 1/2) or :class:`FalseAlarmRate`
     stages : stages at the most
 
     References
@@ -101,12 +101,12 @@ class StagewiseOMP(Solver):
     scale_free = True
     gap_is_residual: ClassVar[bool] = True
 
-    threshold: ThresholdRule = FalseDiscovery()
+    threshold: ThresholdRule = FalseDiscoveryRate()
     stages: int = 10
 
     def __post_init__(self) -> None:
         if not isinstance(self.threshold, ThresholdRule):
-            raise reject("threshold", shown(self.threshold), "FalseAlarm(rate) or FalseDiscovery(rate)")
+            raise reject("threshold", shown(self.threshold), "FalseAlarmRate(rate) or FalseDiscoveryRate(rate)")
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:

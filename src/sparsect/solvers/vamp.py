@@ -21,7 +21,7 @@ from ..kernels.posterior import denoise, posterior
 from ..kernels.thresholding import keep_largest
 from ..operators.row_space import Orthonormal
 from ..problems import Problem
-from .base import Need, Solver, State, chosen
+from .base import Requirement, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
@@ -70,7 +70,7 @@ class VectorAMP(Solver):
     """
 
     name: ClassVar[str] = "vamp"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.SPECTRUM})
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.SPECTRUM})
     uses_noise_norm: ClassVar[bool] = True
 
     density: float | None = None

@@ -95,7 +95,7 @@ def keep(first, last, v, s, out):
 
 @compiled
 def advance(first, last, w, s, relaxation, x, u, level, gap, changed):
-    """A step of the map at beta = 1 for every row, in place: see ``projections.advance``; u is ``before`` at first.
+    """A step of the map at beta = 1 for every row, in place: see ``plain.py``; u is ``before`` at first.
 
     ``level`` holds each row's threshold: a guess at first, which decides how soon the new one is found and no more.
     """

@@ -176,7 +176,7 @@ def keep(v: Array, s: int) -> Array:
 
 
 def advance(x: Array, w: Array, before: Array, s: int, relaxation: float) -> tuple[Array, Array, Array, Array]:
-    """``projections.advance`` for (batch, n) arrays on a GPU, 0 < s < n."""
+    """The step of ``plain.py`` for (batch, n) arrays on a GPU, 0 < s < n."""
     moved, u = x.contiguous().clone(), before.contiguous().clone()
     level, distance, gap, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
     goal -= 1

@@ -8,7 +8,7 @@ from typing import Any
 from ...backend.arrays import Array, namespace, squared_norm
 from ...kernels.thresholding import advance
 from ...problems import Problem
-from ...sets import DataProjection, Relaxed
+from ...sets import DataProjection, ProximalStep
 from .schedule import Plan
 from .state import AnnealedState
 
@@ -20,7 +20,7 @@ CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power
 
 def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: float) -> tuple[AnnealedState, Array]:
     """One step of the map, and whether the support of its point of A changed."""
-    data, kept = DataProjection(problem, Relaxed(plan.alpha(searched))), plan.kept(searched)
+    data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched))), plan.kept(searched)
     w, w_image = data.correction(state.image, state.target, state.radius)
     u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
     image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)

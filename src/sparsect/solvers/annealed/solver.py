@@ -16,7 +16,7 @@ from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
 from ...operators.row_space import SingularVectors
 from ...problems import Problem
-from ...sets import DataProjection, Relaxed
+from ...sets import DataProjection, ProximalStep
 from ..base import Solver, in_blocks, kept_where_done
 from .messages import MESSAGES, PRIOR, message_step
 from .schedule import ALPHA, Plan
@@ -95,7 +95,7 @@ class AnnealedDifferenceMap(Solver):
     def init(self, problem: Problem) -> AnnealedState:
         """Start from the relaxed projection of 0."""
         plan = Plan.of(problem, self.goal)
-        data = DataProjection(problem, Relaxed(plan.alpha(0.0)))
+        data = DataProjection(problem, ProximalStep(plan.alpha(0.0)))
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
         xp, steps = namespace(radius), 0 * radius
