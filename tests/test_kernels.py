@@ -1,4 +1,4 @@
-"""Every operation has one meaning: the compiled versions, and with --gpu those for a GPU, give what the plain one does."""
+"""Every operation has one meaning: compiled versions, and with --gpu those for a GPU, give what the plain one does."""
 
 import numpy as np
 import pytest

@@ -41,8 +41,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the paper, or all of them, and write a report.
 
-    NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, photograph, gallery. What is done is
-    kept: stop with Ctrl-C and give the same command again to go on.
+    NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, photograph, gallery. What is
+    done is kept: stop with Ctrl-C and give the same command again to go on.
     """
     folder = Path(out or f"out/experiments{'-quick' if quick else ''}")
     known = catalogue(folder, quick)

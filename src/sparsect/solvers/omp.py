@@ -151,8 +151,8 @@ class OrthogonalMatchingPursuit(Solver):
 class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
     """Take one column a step, the one that leaves the smallest residual after the fit.
 
-    Also known as orthogonal least squares (OLS); SPAMS calls it ``omp``. Correlations are measured with the part of each
-    column that is orthogonal to those taken, so that it picks differently from textbook OMP, and better.
+    Also known as orthogonal least squares (OLS); SPAMS calls it ``omp``. Correlations are measured with the part of
+    each column that is orthogonal to those taken, so that it picks differently from textbook OMP, and better.
     """
 
     name: ClassVar[str] = "ormp"
