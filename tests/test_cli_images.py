@@ -151,7 +151,7 @@ class TestRestore:
             (("denoise", "photos/0.png", "--out", "photos/0.png"), "would be overwritten"),
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
-            (("denoise", "."), "cannot be read"),
+            (("denoise", "."), "got a folder, accepted is a regular file"),
             (("inpaint", "photos/0.png", "--mask", "small.png"), "mask: got shape (9, 9)"),
             (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
