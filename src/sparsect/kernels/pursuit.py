@@ -21,8 +21,6 @@ import numpy as np
 
 from ..backend.parallel import compiled
 
-# A column that keeps less than this part of its squared norm is orthogonalised twice.
-NEARLY_DEPENDENT = 1e-3
 # How often coefficients are refined at the most.
 REFINEMENTS = 3
 # Columns taken whose cosine with what is left of y is below this are fitted.
@@ -31,13 +29,32 @@ FITTED = 1e-12
 
 @compiled
 def select(
-    first, last, limit, dependent, follow, gram, exact, columns, y, c, d, W, order, a, count, energy, goal, quiet
+    first,
+    last,
+    limit,
+    dependent,
+    nearly,
+    follow,
+    gram,
+    exact,
+    columns,
+    y,
+    c,
+    d,
+    W,
+    order,
+    a,
+    count,
+    energy,
+    goal,
+    quiet,
 ):
     """Take columns in rows ``first`` to ``last`` until ``limit`` are taken, none is left, or the residual is small.
 
     Parameters
     ----------
     dependent : columns whose freedom is below this fraction of their squared norm cannot be taken
+    nearly : columns whose freedom is below this fraction are orthogonalised twice
     follow : whether squared correlations are divided by the freedom (order-recursive) or by the squared norm
     gram, exact : (n, n), in Phi's precision and in double precision
     columns : (n, m), the columns of Phi, one after the other; y : (batch, m)
@@ -81,7 +98,7 @@ def select(
                     w[q] -= line[q] * t
                 rest -= t.real * t.real + t.imag * t.imag
                 amount -= np.conj(t) * amounts[r]
-            if rest < NEARLY_DEPENDENT * exact[i, i].real:
+            if rest < nearly * exact[i, i].real:
                 # Little is left of the column, and much of that may be rounding: what it still has in common with the
                 # others is taken away once more.
                 for r in range(k):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from .base import Requirement, Solver, State
 # A column nearer than this, squared, to the span of those taken, all at unit norm, is one of their combinations: what
 # products of columns can tell in double precision.
 DEPENDENT = 1e-10
+# A column that keeps less than this part of its squared norm is orthogonalised twice.
+NEARLY_DEPENDENT = 1e-3
 # A fit whose residual keeps more than this of a column taken, both y and columns at unit norm, is none.
 UNFITTED = 1e-6
 
@@ -106,13 +108,11 @@ class OrthogonalMatchingPursuit(Solver):
         quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
         enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
         over_rows(
-            pursuit.select, batch, limit, dependent, self.follow_freedom, gram, exact, operator.columns,
-            contiguous(problem.y), correlation, freedom, state.W, state.order, state.a, taken, energy, enough, quiet,
-            work=count * (limit + 4) * gram.shape[0],
+            pursuit.select, batch, limit, dependent, NEARLY_DEPENDENT, self.follow_freedom, gram, exact,
+            operator.columns, contiguous(problem.y), correlation, freedom, state.W, state.order, state.a, taken, energy,
+            enough, quiet, work=count * (limit + 4) * gram.shape[0],
         )  # fmt: skip
-        reached = dataclasses.replace(state, taken=taken)
-        # Differences of squares add up rounding; the residual itself does not.
-        _, energy = self._fit(problem, reached)
+        self._measure_residuals(problem, dataclasses.replace(state, taken=taken), energy)
         return dataclasses.replace(
             state,
             correlation=correlation,
@@ -122,6 +122,17 @@ class OrthogonalMatchingPursuit(Solver):
             gap=np.sqrt(np.maximum(energy, 0)).astype(state.gap.dtype),
             settled=(taken < limit) | (taken >= problem.sparsity) | (energy <= state.goal),
         )
+
+    def _measure_residuals(self, problem: Problem, state: PursuitState, energy: Array) -> None:
+        """Replace ``energy``, kept by differences of squares, where nearly dependent columns make those inexact."""
+        steps = np.arange(problem.sparsity)
+        lengths = np.sqrt(np.diag(problem.operator.gram_matrix).real)[state.order]
+        # The last entry of each w is the inverse of what was left of its column.
+        inverses = state.W[:, steps * (steps + 3) // 2].real * lengths
+        used = steps < state.taken[:, None]
+        rows = np.flatnonzero((used & (inverses > NEARLY_DEPENDENT**-0.5)).any(axis=1))
+        if rows.size:
+            energy[rows] = self._fit(problem.take(rows), cast(PursuitState, state.take(rows)))[1]
 
     def estimate(self, problem: Problem, state: PursuitState) -> Array:
         """The least-squares fit on the columns taken."""
