@@ -92,12 +92,12 @@ class Problem:
         self.x = None if x is None else _truth(x, (self.batch, n))
 
     def __repr__(self) -> str:
-        known = {True: "unknown", False: "known"}
+        noise, truth = ("unknown" if value is None else "known" for value in (self.noise_norm, self.x))
         signals = f"{self.batch} signal" if self.batch == 1 else f"{self.batch} signals"
         return (
             f"<Problem: {signals}, sparsity {self.sparsity}, {self.y.dtype}\n"
             f" Phi: {type(self.operator).__name__} of shape {self.operator.shape}\n"
-            f" noise_norm: {known[self.noise_norm is None]}, truth: {known[self.x is None]}>"
+            f" noise_norm: {noise}, truth: {truth}>"
         )
 
     @property

@@ -59,6 +59,7 @@ def refit(operator: Operator, y: Array, x: Array) -> Array:
 
 def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Array:
     """Fit by conjugate gradients, with gradients set to zero outside the support."""
+
     def adjoint(r: Array) -> Array:
         x = operator.adjoint(r)
         return namespace(x).where(support, x, namespace(x).zeros_like(x))

@@ -274,7 +274,7 @@ class SingularVectors(Orthonormal):
 
     @property
     def basis(self) -> tuple[Array, Array, Array]:
-        """Matrices conj(V) and V^T, which multiply rows from the right, and the singular values, for compiled kernels."""
+        """Matrices conj(V) and V^T, which multiply rows from the right, and the singular values, for the kernels."""
         return self._analysis, self._synthesis, self.singular_values
 
     def image(self, x: Array) -> Array:
