@@ -1,4 +1,4 @@
-"""Validation of arguments: one error type with one wording, which names the argument, its value and what is accepted."""
+"""Validation of arguments: one error type, whose message names the argument, its value and what is accepted."""
 
 from __future__ import annotations
 
