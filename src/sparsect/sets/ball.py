@@ -73,6 +73,22 @@ class Ball(DataSet):
         return xp.sqrt(squared)
 
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
+        """Compute the damping alpha at which the residual of the projection has the norm ``radius``.
+
+        Parameters
+        ----------
+        space : RowSpace
+            Row space of Phi.
+        residual : array, shape (batch, k)
+            Residual in image coordinates.
+        radius : array, shape (batch,)
+            Residual norm allowed in each row.
+
+        Returns
+        -------
+        array, shape (batch, 1)
+            The damping of each row; infinite where the point is in the ball already.
+        """
         xp, eps = namespace(residual), epsilon(residual)
         length = norm(residual)[..., None]
         # A radius of zero would require nu = infinity; it is replaced by a radius at rounding level.
