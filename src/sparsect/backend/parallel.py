@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 Answer = TypeVar("Answer")
-# Minimum number of rows in a block.
+# Approximate minimum number of rows in a block; smaller blocks are not worth another task.
 FEW_ROWS = 64
 # Number of multiplications below which distributing rows to other threads costs more than it saves.
 SMALL = 3_000_000

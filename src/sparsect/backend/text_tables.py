@@ -143,7 +143,7 @@ def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | 
     """Whether the first line cannot be data: it holds names, or alone is quoted, or counts and is one cell short."""
     if all(map(NAME.match, first)):
         return True
-    # Names may be whole numbers, such as years; other numbers are data, quoted or not.
+    # Names may be integers, such as years; other numbers are data, quoted or not.
     alone = lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:])
     if alone and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first):
         return True

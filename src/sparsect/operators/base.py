@@ -26,8 +26,8 @@ from .row_space import ConjugateGradients, RowSpace, TightFrame
 class Operator(ABC):
     """Linear map Phi of shape (m, n) that acts on rows.
 
-    Subclasses implement :meth:`forward`, :meth:`adjoint` and :meth:`prepared`. Everything else is derived from
-    these three methods.
+    Subclasses set ``shape`` and implement :meth:`forward`, :meth:`adjoint` and :meth:`prepared`. Everything else is
+    derived from these.
 
     Attributes
     ----------

@@ -184,23 +184,27 @@ class RowSpace(ABC):
 
     @abstractmethod
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
-        """Compute coordinates c of ``r`` and eigenvalues q of K, such that ||f(K) r||^2 = sum |c f(q)|^2.
-
-        The equality holds for smooth functions f, up to the accuracy of the approximation where there is one.
+        """Compute coordinates of ``r`` and eigenvalues of K with which norms of f(K) r can be evaluated.
 
         Parameters
         ----------
         r : array, shape (..., k)
             Residual.
         settled : callable
-            Function of c and q that returns whether a stepwise approximation is accurate enough.
+            Function of c and q (see below) that returns whether a stepwise approximation is accurate enough.
 
         Returns
         -------
         coordinates : array, shape (..., j)
             The coordinates c.
-        squares : array, shape (..., j) or (j,)
+        squares : array, shape (..., j) or (j,), or float
             The eigenvalues q, which are squared singular values of Phi.
+
+        Notes
+        -----
+        For smooth functions f, exactly or up to the accuracy of the approximation::
+
+            ||f(K) r||^2 = sum |c f(q)|^2
         """
 
 
@@ -617,7 +621,7 @@ class ConjugateGradients(RowSpace):
             diagonal.append(real_vecdot(vector, image)[..., None])
             image = image - diagonal[-1] * vector
             length = norm(image)[..., None]
-            # Where nothing is left, all that r can reach has been seen.
+            # Where nothing is left, the Krylov space of r is exhausted.
             left = length > 10 * epsilon(r) * diagonal[0]
             beside.append(xp.where(left, length, xp.zeros_like(length)))
             before, vector = vector, xp.where(left, image / xp.where(left, length, xp.ones_like(length)), 0 * image)
@@ -697,7 +701,7 @@ def _tridiagonal_spectrum(diagonal: list[Array], beside: list[Array]) -> tuple[A
     xp, steps = namespace(diagonal[0]), np.arange(len(diagonal))
 
     def placed(numbers: list[Array], offset: int) -> Array:
-        """A matrix with the numbers beside its diagonal, in double precision whatever theirs."""
+        """Matrix with the numbers on the diagonal at the given offset, in double precision."""
         places = xp.astype(from_numpy(steps[:, None] + offset == steps, numbers[0]), xp.float64)
         return xp.astype(xp.concat(numbers, axis=-1), xp.float64)[..., None] * places
 
