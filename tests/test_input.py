@@ -57,6 +57,24 @@ class TestRandomProblem:
             random_problem(**{"m": 10, "n": 20, "sparsity": 3} | arguments)
 
 
+class TestRepresentation:
+    def test_of_known_truth(self):
+        problem = random_problem(10, 20, 3, batch=5, rng=0, dtype="float32")
+        assert repr(problem) == (
+            "<Problem: 5 signals, sparsity 3, float32\n"
+            " Phi: DenseOperator of shape (10, 20)\n"
+            " noise_norm: known, truth: known>"
+        )
+
+    def test_of_data_alone(self):
+        problem = sparsect.Problem(scipy.sparse.csr_array(PHI), Y, sparsity=2)
+        assert repr(problem) == (
+            "<Problem: 1 signal, sparsity 2, float64\n"
+            " Phi: SparseOperator of shape (3, 5)\n"
+            " noise_norm: unknown, truth: unknown>"
+        )
+
+
 class TestMetrics:
     def test_snr(self):
         assert sparsect.snr_db(np.array([3.0, 4.0]), np.array([3.0, 3.5])) == pytest.approx(20)

@@ -1,4 +1,4 @@
-"""How good is an estimate? Signal-to-noise ratio, mean squared error, support recovery."""
+"""Metrics of an estimate: signal-to-noise ratio, mean squared error and support recall."""
 
 from __future__ import annotations
 
@@ -11,7 +11,28 @@ from .backend.checks import reject
 
 
 def snr_db(truth: Any, estimate: Any) -> Array:
-    """20 log10(||truth|| / ||truth - estimate||) along the last axis; infinite where they are equal."""
+    """Compute the signal-to-noise ratio in decibels along the last axis.
+
+    The ratio is 20 log10(||truth|| / ||truth - estimate||), and infinite where the two are equal.
+
+    Parameters
+    ----------
+    truth : array, shape (..., n)
+        True signals.
+    estimate : array, shape (..., n)
+        Estimates of these signals.
+
+    Returns
+    -------
+    array, shape (...)
+        Signal-to-noise ratio of each row.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> float(sparsect.snr_db([10.0, 0.0], [9.0, 0.0]))
+    20.0
+    """
     truth, estimate = _pair(truth, estimate)
     xp = namespace(truth)
     error = norm(truth - estimate)
@@ -21,13 +42,52 @@ def snr_db(truth: Any, estimate: Any) -> Array:
 
 
 def mse(truth: Any, estimate: Any) -> Array:
-    """Mean of |truth - estimate|^2 along the last axis."""
+    """Compute the mean squared error along the last axis.
+
+    Parameters
+    ----------
+    truth : array, shape (..., n)
+        True signals, real or complex.
+    estimate : array, shape (..., n)
+        Estimates of these signals.
+
+    Returns
+    -------
+    array, shape (...)
+        Mean of ``|truth - estimate|^2`` in each row.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> sparsect.mse([[1.0, 2.0], [3.0, 4.0]], [[1.0, 4.0], [3.0, 4.0]]).round(6)
+    array([2., 0.])
+    """
     truth, estimate = _pair(truth, estimate)
     return norm(truth - estimate) ** 2 / truth.shape[-1]
 
 
 def support_recall(truth: Any, estimate: Any) -> Array:
-    """Fraction of the truth's nonzeros that the estimate has too, along the last axis; 1 where there are none."""
+    """Compute the fraction of the true support that the estimate recovers, along the last axis.
+
+    Parameters
+    ----------
+    truth : array, shape (..., n)
+        True signals.
+    estimate : array, shape (..., n)
+        Estimates of these signals.
+
+    Returns
+    -------
+    array, shape (...)
+        Fraction of the nonzeros of each true signal that are nonzero in the estimate, too; 1 where the true signal
+        is zero.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> float(sparsect.support_recall([1.0, 2.0, 0.0, 0.0], [0.9, 0.0, 0.3, 0.0]))
+    0.5
+    """
     truth, estimate = _pair(truth, estimate)
     xp, dtype = namespace(truth), norm(truth).dtype
     wanted = xp.astype(xp.count_nonzero(truth, axis=-1), dtype)
@@ -36,7 +96,7 @@ def support_recall(truth: Any, estimate: Any) -> Array:
 
 
 def _pair(truth: Any, estimate: Any) -> tuple[Array, Array]:
-    """Both as floating arrays of one shape; NaN is let through, so that a bad estimate is seen for what it is."""
+    """Convert both to floating arrays of one shape; NaN is accepted, so that a bad estimate gives a NaN metric."""
     truth, estimate = floating("truth", truth, finite=False), floating("estimate", estimate, finite=False)
     namespace(truth, estimate)
     if truth.ndim == 0 or truth.shape[-1] == 0:

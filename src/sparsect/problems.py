@@ -1,4 +1,4 @@
-"""What is asked (:class:`Problem`), and how are random problems drawn (:func:`random_problem`)?"""
+"""Sparse recovery problems (:class:`Problem`) and random ones for tests (:func:`random_problem`)."""
 
 from __future__ import annotations
 
@@ -30,19 +30,48 @@ class Problem:
 
     Parameters
     ----------
-    Phi : array, SciPy sparse matrix, LinearOperator or :class:`~sparsect.operators.Operator`, shape (m, n)
-    y : (m,) or (batch, m); one row is one signal
-    sparsity : s, number of nonzeros allowed, 0 to n
-    noise_norm : norm of the noise, a number or one for each row; None if unknown
-    x : the truth, where it is known, for measuring errors
+    Phi : array, SciPy sparse matrix, LinearOperator or Operator, shape (m, n)
+        Linear map.
+    y : array, shape (m,) or (batch, m)
+        Measurements, one signal per row.
+    sparsity : int
+        Maximum number of nonzeros s, from 0 to n.
+    noise_norm : float or array, shape (batch,), optional
+        Norm of the noise, one number for all rows or one for each row; None if unknown.
+    x : array, shape (n,) or (batch, n), optional
+        The true signals where they are known, for measuring errors.
 
     Attributes
     ----------
-    operator : Phi as an Operator, of the dtype that answers will have
-    y : always (batch, m), same dtype; rows so small that their squares leave its range, 1e-15 in single precision,
-        are zero
-    vanishing : how many such rows there were
-    single : whether y came as one vector
+    Phi : array, SciPy sparse matrix, LinearOperator or Operator
+        Linear map as it was given.
+    operator : Operator
+        Phi as an operator, in the dtype of the solution.
+    y : array, shape (batch, m)
+        Measurements in the same dtype. Rows so small that their squares leave the range of the dtype (below about
+        1e-15 in single precision) are set to zero.
+    vanishing : int
+        Number of rows that were set to zero for this reason.
+    single : bool
+        Whether y was given as one vector.
+    sparsity : int
+        Maximum number of nonzeros.
+    noise_norm : array, shape (batch,), or None
+        Norm of the noise in each row.
+    x : array, shape (batch, n), or None
+        The true signals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> problem = sparsect.Problem(np.eye(3, 5), np.ones(3), sparsity=2, noise_norm=0.1)
+    >>> problem
+    <Problem: 1 signal, sparsity 2, float64
+     Phi: DenseOperator of shape (3, 5)
+     noise_norm: known, truth: unknown>
+    >>> problem.y.shape
+    (1, 3)
     """
 
     def __init__(self, Phi: Any, y: Any, sparsity: int, noise_norm: Any = None, x: Any = None) -> None:
@@ -62,13 +91,37 @@ class Problem:
         self.noise_norm = None if noise_norm is None else _noise_norms(noise_norm, self.y)
         self.x = None if x is None else _truth(x, (self.batch, n))
 
+    def __repr__(self) -> str:
+        noise, truth = ("unknown" if value is None else "known" for value in (self.noise_norm, self.x))
+        signals = f"{self.batch} signal" if self.batch == 1 else f"{self.batch} signals"
+        return (
+            f"<Problem: {signals}, sparsity {self.sparsity}, {self.y.dtype}\n"
+            f" Phi: {type(self.operator).__name__} of shape {self.operator.shape}\n"
+            f" noise_norm: {noise}, truth: {truth}>"
+        )
+
     @property
     def batch(self) -> int:
         """Number of signals."""
         return int(self.y.shape[0])
 
     def take(self, rows: np.ndarray[Any, Any], sparsity: int | None = None) -> Problem:
-        """The problem of the given rows alone, sharing Phi and what was factored of it; perhaps with another s."""
+        """Select rows of the problem.
+
+        The selection shares Phi and its factorization with this problem.
+
+        Parameters
+        ----------
+        rows : array of int
+            Indices of the rows to keep.
+        sparsity : int, optional
+            Number of nonzeros of the new problem. The default is that of this one.
+
+        Returns
+        -------
+        Problem
+            The problem of these rows.
+        """
         return self._replaced(
             single=False,
             sparsity=self.sparsity if sparsity is None else sparsity,
@@ -78,7 +131,15 @@ class Problem:
         )
 
     def in_double(self) -> Problem:
-        """The same problem in double precision, Phi being converted once for all calls."""
+        """Convert the problem to double precision.
+
+        Phi is converted only once, however often this method is called.
+
+        Returns
+        -------
+        Problem
+            The converted problem, or this one if it is in double precision already.
+        """
         if not is_single(self.y):
             return self
         xp = namespace(self.y)
@@ -86,9 +147,16 @@ class Problem:
         return self._replaced(operator=operator, y=y)
 
     def to_scale(self) -> tuple[Problem, Units]:
-        """The same problem with columns of Phi and rows of y near 1 in size, and the units that x and y are then in.
+        """Scale the columns of Phi and the rows of y to sizes near 1.
 
-        Units are powers of two, so that nothing is rounded; the problem comes back as it is where it is to scale.
+        Units are powers of two, so that scaling does not round.
+
+        Returns
+        -------
+        problem : Problem
+            The scaled problem, or this one if it is to scale already. The true signals are not kept.
+        units : Units
+            The units in which x and y of the scaled problem are expressed.
         """
         xp, like = namespace(self.y), self.y
         y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
@@ -109,6 +177,7 @@ class Problem:
         return scaled, Units(of_x, of_y)
 
     def _replaced(self, **changes: Any) -> Problem:
+        """Copy of the problem with some attributes replaced."""
         other = object.__new__(Problem)
         other.__dict__ |= self.__dict__ | changes
         return other
@@ -116,13 +185,32 @@ class Problem:
 
 @dataclass(frozen=True)
 class Units:
-    """What x and y of a problem brought to scale are to be multiplied by, one number for each row; None for 1."""
+    """Factors by which x and y of a scaled problem are multiplied to obtain the original ones.
+
+    Parameters
+    ----------
+    x : array, shape (batch,), or None
+        Factors of x, one for each row; None stands for 1.
+    y : array, shape (batch,), or None
+        Factors of y, one for each row; None stands for 1.
+    """
 
     x: Array | None
     y: Array | None
 
     def take(self, rows: np.ndarray[Any, Any]) -> Units:
-        """Those of the given rows."""
+        """Select the units of the given rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            Indices of the rows to keep.
+
+        Returns
+        -------
+        Units
+            The units of these rows.
+        """
         return Units(*(None if unit is None else take_rows(unit, rows) for unit in (self.x, self.y)))
 
 
@@ -135,25 +223,44 @@ def random_problem(
     rng: Any = None,
     dtype: Any = np.float64,
 ) -> Problem:
-    """The paper's random measurements (its section 3), as NumPy arrays.
+    """Draw a random problem as in section 3 of the paper, with NumPy arrays.
 
-    Phi has standard normal entries, then columns of zero mean and unit norm (so its rank is m - 1 at most). Every
-    signal has ``sparsity`` standard normal entries at random places; y = Phi x + noise, the noise normal and scaled
-    so that 20 log10(||Phi x|| / ||noise||) is ``snr_db`` exactly.
+    Phi has standard normal entries, which are then centred and scaled so that every column has zero mean and unit
+    norm. Its rank is therefore at most m - 1. Every signal has ``sparsity`` standard normal entries at random
+    positions. The noise in y = Phi x + noise is normal and scaled so that 20 log10(||Phi x|| / ||noise||) equals
+    ``snr_db`` exactly.
 
     Parameters
     ----------
-    m, n : shape of Phi; m >= 2, since a single centred entry is zero
-    sparsity : nonzeros of each signal
-    snr_db : signal-to-noise ratio of y in decibels; None for no noise
-    batch : number of signals measured by the one Phi
-    rng : seed, Generator, or None
-    dtype : float32 or float64
+    m : int
+        Number of rows of Phi, at least 2, since a single centred entry is zero.
+    n : int
+        Number of columns of Phi.
+    sparsity : int
+        Number of nonzeros of each signal.
+    snr_db : float, optional
+        Signal-to-noise ratio of y in decibels; None for no noise.
+    batch : int, optional
+        Number of signals, all measured with the same Phi.
+    rng : int, numpy.random.Generator or None, optional
+        Seed or random generator.
+    dtype : {'float32', 'float64'} or dtype, optional
+        Precision of the arrays.
 
     Returns
     -------
     Problem
-        with ``Phi``, ``y``, ``sparsity``, the truth ``x`` and ``noise_norm`` (zeros if there is no noise).
+        A problem with ``Phi``, ``y``, ``sparsity``, the true signals ``x`` and ``noise_norm`` (zeros if there is no
+        noise).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=40, n=100, sparsity=7, snr_db=20, batch=5, rng=0)
+    >>> problem.Phi.shape, problem.y.shape, problem.x.shape
+    ((40, 100), (5, 40), (5, 100))
+    >>> int((problem.x[0] != 0).sum())
+    7
     """
     m, n, batch = whole_number("m", m, 2), whole_number("n", n, 1), whole_number("batch", batch, 1)
     sparsity = whole_number("sparsity", sparsity, 0, n)
@@ -187,7 +294,7 @@ def random_problem(
 
 
 def _without_rounding(y: Array) -> tuple[Array, int]:
-    """y, with rows whose squares leave the range of its dtype at the lower end set to zero, and their number."""
+    """Set rows of y to zero whose squares underflow in its dtype, and count them."""
     xp = namespace(y)
     size = xp.max(magnitudes(y), axis=-1)
     least = 1e4 * float(xp.finfo(y.dtype).smallest_normal) ** 0.5
@@ -197,7 +304,7 @@ def _without_rounding(y: Array) -> tuple[Array, int]:
 
 
 def _noise_norms(noise_norm: Any, y: Array) -> Array:
-    """``noise_norm`` as one real number for each row of ``y``, in y's library and precision."""
+    """Convert ``noise_norm`` to one real number for each row of ``y``, in the library and precision of y."""
     values = to_numpy(floating("noise_norm", noise_norm, dimensions=(0, 1)))
     xp, batch = namespace(y), y.shape[0]
     if np.iscomplexobj(values):
@@ -210,6 +317,7 @@ def _noise_norms(noise_norm: Any, y: Array) -> Array:
 
 
 def _truth(x: Any, shape: tuple[int, int]) -> Array:
+    """Check the true signals and convert them to shape (batch, n)."""
     x = floating("x", x, dimensions=(1, 2))
     rows = x[None, :] if x.ndim == 1 else x
     if tuple(rows.shape) != shape:

@@ -1,1 +1,1 @@
-"""What everything stands on: arrays, validation, devices, parallel rows, processes, files. Knows no mathematics."""
+"""Foundations without mathematics: arrays, validation, devices, parallel rows, processes and files."""

@@ -1,4 +1,4 @@
-"""Is what came in acceptable? One error type, one wording: the argument, what came, what is accepted."""
+"""Validation of arguments: one error type, whose message names the argument, its value and what is accepted."""
 
 from __future__ import annotations
 
@@ -10,24 +10,65 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-# Characters of a value that an error shows.
+# Maximum number of characters of a value in an error message.
 LONGEST = 120
 
 
 class InputError(ValueError):
-    """An argument, file or option that cannot be used; the message names it and says what would work."""
+    """Error raised for an argument, file or option that cannot be used.
+
+    The message names the argument and says what is accepted.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> try:
+    ...     sparsect.project_sparse([1.0, 2.0], sparsity=3)
+    ... except sparsect.InputError as error:
+    ...     print(error)
+    sparsity: got 3, accepted is a whole number from 0 to 2
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """An answer not to be trusted: rows ran away, or an inner iteration stopped above its stated tolerance."""
+    """Warning that a solution is not reliable.
+
+    Rows diverged, or an inner iteration stopped above its tolerance.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> issubclass(sparsect.ConvergenceWarning, UserWarning)
+    True
+    """
 
 
 class PoorFitWarning(ConvergenceWarning):
-    """An answer that does not explain the data."""
+    """Warning that a solution does not explain the data.
+
+    Examples
+    --------
+    To turn the warning into an error:
+
+    >>> import warnings
+    >>> import sparsect
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", sparsect.PoorFitWarning)
+    ...     problem = sparsect.random_problem(m=40, n=80, sparsity=4, rng=0)
+    ...     result = sparsect.recover(problem.Phi, problem.y, sparsity=4)
+    """
 
 
 def warn(remarks: Iterable[str | None], poor_fits: Iterable[str] = ()) -> None:
-    """One warning for a whole call that holds all remarks there are."""
+    """Issue at most one warning, which contains all remarks of a call.
+
+    Parameters
+    ----------
+    remarks : iterable of str or None
+        Remarks on convergence; None is skipped.
+    poor_fits : iterable of str, optional
+        Remarks on rows that do not fit the data. The warning is a PoorFitWarning if there are only these.
+    """
     words, fits = [remark for remark in remarks if remark is not None], list(poor_fits)
     if words or fits:
         kind = ConvergenceWarning if words else PoorFitWarning
@@ -35,7 +76,7 @@ def warn(remarks: Iterable[str | None], poor_fits: Iterable[str] = ()) -> None:
 
 
 def _outside() -> int:
-    """How many calls lie between :func:`warn` and the first caller that is not part of the package."""
+    """Number of calls between :func:`warn` and the first caller outside the package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sparsect":
         frame, level = frame.f_back, level + 1
@@ -43,21 +84,69 @@ def _outside() -> int:
 
 
 def reject(name: str, received: object, accepted: str) -> InputError:
-    """The error every check raises: ``name``, what was received and what is accepted."""
+    """Build the error that every check raises.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    received : object
+        Description of the value received.
+    accepted : str
+        Description of the accepted values.
+
+    Returns
+    -------
+    InputError
+        The error, to be raised by the caller.
+    """
     return InputError(f"{name}: got {received}, accepted is {accepted}")
 
 
 def shown(value: object) -> str:
-    """``value`` as errors show it: in one line, and cut off where it is long."""
+    """Format a value for an error message: on one line, and truncated if it is long.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    str
+        At most ``LONGEST`` characters.
+    """
     try:
         words = " ".join(repr(value).split())
-    except ValueError:  # a whole number with more digits than Python writes
+    except ValueError:  # an integer with more digits than Python converts to text
         words = f"a number of type {type(value).__name__}"
     return words if len(words) <= LONGEST else words[: LONGEST - 3] + "..."
 
 
 def whole_number(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """``value`` as an int within ``low`` and ``high`` (both included)."""
+    """Check that a value is an integer within bounds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+        The value to check.
+    low : int
+        Smallest accepted value.
+    high : int, optional
+        Largest accepted value.
+
+    Returns
+    -------
+    int
+        The value.
+
+    Raises
+    ------
+    InputError
+        If it is not an integer within the bounds.
+    """
     accepted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
     if isinstance(value, bool):
         raise reject(name, shown(value), accepted)
@@ -73,7 +162,33 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None) -> in
 def real_number(
     name: str, value: Any, accepted: str, low: float = -math.inf, high: float = math.inf, nonzero: bool = False
 ) -> float:
-    """``value`` as a finite float within ``low`` and ``high``; ``accepted`` words the rule for the error."""
+    """Check that a value is a finite number within bounds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+        The value to check.
+    accepted : str
+        Description of the accepted values, for the error.
+    low : float, optional
+        Smallest accepted value.
+    high : float, optional
+        Largest accepted value.
+    nonzero : bool, optional
+        Whether zero is rejected.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If it is not a finite number within the bounds.
+    """
     if isinstance(value, str):
         raise reject(name, shown(value), accepted)
     try:
@@ -86,7 +201,25 @@ def real_number(
 
 
 def truth_value(name: str, value: Any) -> bool:
-    """``value`` as True or False; what only behaves like one of them, or may not, is refused."""
+    """Check that a value is True or False, or equal to one of them.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+        The value to check. Values that are merely truthy or falsy, such as strings, are rejected.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Raises
+    ------
+    InputError
+        If it is neither True nor False.
+    """
     try:
         return {True: True, False: False}[value]
     except (KeyError, TypeError):
@@ -94,18 +227,67 @@ def truth_value(name: str, value: Any) -> bool:
 
 
 def settle_number(settings: Any, name: str, accepted: str, **limits: Any) -> None:
-    """Check the field ``name`` of a frozen dataclass and keep it as a plain float, whatever kind of number it was."""
+    """Check a field of a frozen dataclass and store it as a plain float.
+
+    Parameters
+    ----------
+    settings : dataclass instance
+        Object whose field is checked.
+    name : str
+        Name of the field.
+    accepted : str
+        Description of the accepted values, for the error.
+    **limits : float or bool
+        Bounds, as for :func:`real_number`.
+    """
     object.__setattr__(settings, name, real_number(name, getattr(settings, name), accepted, **limits))
 
 
 def within(name: str, values: Any, low: float, high: float) -> None:
-    """Refuse an array with entries that are not numbers from ``low`` to ``high``."""
+    """Check that all entries of an array are numbers from ``low`` to ``high``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    values : array
+        The array to check.
+    low : float
+        Smallest accepted entry.
+    high : float
+        Largest accepted entry.
+
+    Raises
+    ------
+    InputError
+        If an entry is out of range or NaN.
+    """
     if not ((values >= low) & (values <= high)).all():
         raise reject(name, "an entry out of range", f"numbers from {low} to {high}")
 
 
 def choice(name: str, value: object, options: Iterable[str]) -> str:
-    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest one."""
+    """Check that a value is one of several options.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+        The value to check.
+    options : iterable of str
+        The accepted values.
+
+    Returns
+    -------
+    str
+        The value.
+
+    Raises
+    ------
+    InputError
+        If it is not one of the options; the message suggests the most similar one.
+    """
     known = list(options)
     if isinstance(value, str) and value in known:
         return value

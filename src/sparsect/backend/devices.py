@@ -1,4 +1,4 @@
-"""Where is it computed, and how may a GPU be used? Names of devices, precision of products, memory."""
+"""Devices and how they are used: names of devices, precision of GPU products, and memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from .arrays import Array, is_complex, is_single, on_host, to_numpy, writable
 from .checks import InputError, choice, real_number, reject, shown
 
 PRECISIONS = ("auto", "fp16", "tf32", "bf16x3", "float32")
-# What "auto" is where answers are wanted, and where only sums over very many of them are.
+# Meaning of "auto" where solutions are wanted, and where only sums over very many of them matter.
 ACCURATE, FAST = "bf16x3", "fp16"
-# Part of the free memory of a GPU that blocks of rows may take, and rows of a block at the most.
+# Fraction of a GPU's free memory that blocks of rows may take, and maximum number of rows in a block.
 SHARE, MOST_ROWS = 0.8, 200_000
-# Bytes of a batch of signals that are drawn, in single precision.
+# Size of a batch of signals that are drawn in single precision, in bytes.
 BATCH_BYTES = 2**29
-# About how many rows of n and of m numbers a solver holds at a time for every signal.
+# Approximate number of vectors of lengths n and m that a solver stores for every signal.
 LONG_ROWS, SHORT_ROWS = 18, 12
 
 
 @dataclass(frozen=True)
 class _Options:
+    """Options in force within a block of :func:`gpu_options`."""
+
     precision: str = "auto"
     memory: float | None = None
 
@@ -37,22 +39,33 @@ _options: ContextVar[_Options] = ContextVar("gpu_options", default=_DEFAULTS)
 
 @contextlib.contextmanager
 def gpu_options(*, precision: str | None = None, memory: float | None = None) -> Iterator[None]:
-    """How a GPU is used within the block; what is not given stays as it was.
+    """Set options for computations on a GPU within a ``with`` block.
+
+    Options that are not given keep their value.
 
     Parameters
     ----------
-    precision : of the products with Phi in steps of the Difference Map, the annealed map and ADMM on float32 tensors
+    precision : {'auto', 'fp16', 'tf32', 'bf16x3', 'float32'}, optional
+        Precision of the products with Phi in the steps of the Difference Map, its annealed form and ADMM on float32
+        tensors:
 
-        - "float32": errors of 4e-7; 3.5 times as slow as the next
-        - "bf16x3": images are sums of three bfloat16 products, with errors of 7e-6, corrections in TF32
-        - "tf32": errors of 3e-4, below which nothing converges; 5 to 10 % faster than "bf16x3"
-        - "fp16": the same errors in half the bytes, for numbers of about one size; 1.4 to 2 times as fast as "bf16x3"
-        - "auto": "bf16x3"; in dictionary learning, where only sums over very many codes matter, "fp16"
+        - "float32": errors of 4e-7; 3.5 times as slow as "bf16x3".
+        - "bf16x3": images are sums of three bfloat16 products, with errors of 7e-6; corrections are in TF32.
+        - "tf32": errors of 3e-4, which limit the accuracy of convergence; 5 to 10 % faster than "bf16x3".
+        - "fp16": the same errors as "tf32" in half the bytes, for numbers of similar magnitude; 1.4 to 2 times as
+          fast as "bf16x3".
+        - "auto": "bf16x3"; in dictionary learning, where only sums over very many codes matter, "fp16".
 
-        Final least-squares fits are in double precision whatever is chosen. Products elsewhere follow torch's own
-        setting, but in learning are TF32 unless this is "float32".
-    memory : bytes of the GPU's memory that coding, reconstructing and learning may take for the signals they work on at
-        a time; default 0.8 of what is free. What they read and write comes on top.
+        Final least-squares fits are in double precision, whatever is chosen. Other products follow torch's own
+        setting, except in dictionary learning, where they are in TF32 unless ``precision`` is "float32".
+    memory : float, optional
+        GPU memory, in bytes, that coding, reconstruction and learning may use for the signals they process at a
+        time. The default is 0.8 of the free memory. The arrays they read and write are not included.
+
+    Yields
+    ------
+    None
+        The options are in force until the block ends.
 
     Examples
     --------
@@ -74,24 +87,55 @@ def gpu_options(*, precision: str | None = None, memory: float | None = None) ->
 
 
 def options_in_force() -> dict[str, Any]:
-    """What :func:`gpu_options` has to be given elsewhere to have the same in force there."""
+    """Return the options in force, as keyword arguments of :func:`gpu_options`.
+
+    They can be passed to another process or thread to set the same options there.
+
+    Returns
+    -------
+    dict
+        The options by name.
+    """
     return asdict(_options.get())
 
 
 def memory_allowed() -> float | None:
-    """Bytes that may be used, if that was said."""
+    """Return the memory limit that was set with :func:`gpu_options`.
+
+    Returns
+    -------
+    float or None
+        The limit in bytes, or None if none was set.
+    """
     return _options.get().memory
 
 
 def product_precision() -> str:
-    """The precision chosen for products while iterating."""
+    """Return the precision of products during iterations.
+
+    Returns
+    -------
+    str
+        One of ``PRECISIONS`` other than "auto".
+    """
     chosen = _options.get().precision
     return ACCURATE if chosen == "auto" else chosen
 
 
 @contextlib.contextmanager
 def tensor_cores(used: bool) -> Iterator[None]:
-    """Whether float32 products may run as TF32 within the block; afterwards torch's own setting is what it was."""
+    """Set whether float32 products may run as TF32 within a block, and restore torch's own setting afterwards.
+
+    Parameters
+    ----------
+    used : bool
+        Whether TF32 is allowed.
+
+    Yields
+    ------
+    None
+        The setting is in force until the block ends.
+    """
     import torch
 
     matmul = torch.backends.cuda.matmul
@@ -99,7 +143,7 @@ def tensor_cores(used: bool) -> Iterator[None]:
     try:
         name, before = "allow_tf32", matmul.allow_tf32
     except RuntimeError:
-        # Asked for by its newer name, torch no longer answers to the older one.
+        # Once the setting has been used under its newer name, torch raises an error for the older one.
         name, before = "fp32_precision", matmul.fp32_precision
         during = "tf32" if used else "ieee"
     setattr(matmul, name, during)
@@ -111,7 +155,18 @@ def tensor_cores(used: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def summing(like: Array) -> Iterator[None]:
-    """Within the block, products on a GPU are those for which only sums over very many rows matter."""
+    """Choose the precision of GPU products for sums over very many rows, within a block.
+
+    Parameters
+    ----------
+    like : array
+        Array on the device that is used; on a CPU nothing is changed.
+
+    Yields
+    ------
+    None
+        The setting is in force until the block ends.
+    """
     if on_host(like) or not compat.is_torch_array(like):
         yield
         return
@@ -121,7 +176,18 @@ def summing(like: Array) -> Iterator[None]:
 
 
 def described(like: Array) -> str:
-    """The device of an array in words and, on a GPU, the precision of products of which sums are wanted."""
+    """Describe the device of an array.
+
+    Parameters
+    ----------
+    like : array
+        Any array.
+
+    Returns
+    -------
+    str
+        Name of the device and, on a GPU, the precision of products within :func:`summing`.
+    """
     if on_host(like):
         return "CPU"
     if not compat.is_torch_array(like):
@@ -133,13 +199,30 @@ def described(like: Array) -> str:
 
 
 def place(array: Array, device: Any) -> Array:
-    """``array`` on a device: None where it is, "cpu" a NumPy array, "cuda" or "cuda:1" a torch tensor.
+    """Move an array to a device.
 
-    "auto" is "cuda" if torch is installed and sees a GPU, and where it is otherwise.
+    Parameters
+    ----------
+    array : array
+        Array of any library.
+    device : str, torch.device or None
+        "cpu" for a NumPy array; "cuda", or one GPU of several as in "cuda:1", for a torch tensor; "auto" for "cuda" if
+        torch is installed and finds a GPU; None to leave the array unchanged. "auto" leaves it unchanged, too, if there
+        is no GPU or if the array is on a GPU already.
+
+    Returns
+    -------
+    array
+        The array on the device.
+
+    Raises
+    ------
+    InputError
+        If the device does not exist or its memory is too small.
     """
     if device is None:
         return array
-    # A torch.device is as good as its name.
+    # A torch.device is treated like its name.
     name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
     if name == "cpu":
         return to_numpy(array)
@@ -172,15 +255,45 @@ def place(array: Array, device: Any) -> Array:
 
 
 def bytes_a_row(like: Array, shape: tuple[int, int]) -> int:
-    """About what a solver needs for every signal with a Phi of the given shape."""
+    """Estimate the memory that a solver needs for one signal.
+
+    Parameters
+    ----------
+    like : array
+        Array of the working dtype.
+    shape : tuple of int
+        Shape (m, n) of Phi.
+
+    Returns
+    -------
+    int
+        Approximate number of bytes.
+    """
     number = (4 if is_single(like) else 8) * (2 if is_complex(like) else 1)
     return (SHORT_ROWS * shape[0] + LONG_ROWS * shape[1]) * number
 
 
 def rows_at_a_time(like: Array, shape: tuple[int, int], otherwise: int) -> int:
-    """How many signals to code at once with a Phi of the given shape: as many as a GPU's memory takes, if it is one.
+    """Choose how many signals to process at a time.
 
-    On a CPU ``otherwise``.
+    Parameters
+    ----------
+    like : array
+        Array on the device and of the dtype that are used.
+    shape : tuple of int
+        Shape (m, n) of Phi.
+    otherwise : int
+        Number of signals on a CPU.
+
+    Returns
+    -------
+    int
+        As many signals as fit into the memory of the GPU, at most ``MOST_ROWS``; ``otherwise`` on a CPU.
+
+    Raises
+    ------
+    InputError
+        If the memory does not suffice for one signal.
     """
     if on_host(like):
         return otherwise
@@ -193,11 +306,12 @@ def rows_at_a_time(like: Array, shape: tuple[int, int], otherwise: int) -> int:
 
 
 def _free_memory(like: Array) -> int:
+    """Memory of a GPU that can be allocated, in bytes."""
     if compat.is_torch_array(like):
         import torch
 
         free, _ = torch.cuda.mem_get_info(like.device)
-        # What torch has taken and does not use now is as good as free.
+        # Memory that torch has reserved and does not use is available, too.
         return int(free + torch.cuda.memory_reserved(like.device) - torch.cuda.memory_allocated(like.device))
     import cupy
 
@@ -206,26 +320,69 @@ def _free_memory(like: Array) -> int:
 
 
 def wait_for(x: Array) -> Array:
-    """``x``, once it has been computed: what is asked of a GPU is done some time later."""
+    """Wait until an array has been computed, since operations on a GPU are asynchronous.
+
+    Parameters
+    ----------
+    x : array
+        Any array.
+
+    Returns
+    -------
+    array
+        The same array.
+    """
     if not on_host(x) and 0 not in x.shape:
         to_numpy(x[:1, ...])
     return x
 
 
 def batch_rows(numbers: int) -> int:
-    """Signals of so many numbers to draw at a time for a GPU, on every machine the same."""
+    """Choose how many signals to draw at a time for a GPU, independently of the machine.
+
+    Parameters
+    ----------
+    numbers : int
+        Length of a signal.
+
+    Returns
+    -------
+    int
+        Number of signals.
+    """
     return max(1, min(MOST_ROWS, BATCH_BYTES // (4 * numbers)))
 
 
 def too_many_rows() -> contextlib.AbstractContextManager[None]:
-    """Turn a GPU's running out of memory over a batch of signals into an error that says what would work."""
+    """Convert a GPU's out-of-memory error over a batch of signals into an error that says what to do.
+
+    Returns
+    -------
+    context manager
+        Context in which the error is converted.
+    """
     advice = "fewer at a time (SparseCoder, images.reconstruct and learn find out how many; less: gpu_options(memory=))"
     return memory_errors("y", "more rows", advice)
 
 
 @contextlib.contextmanager
 def memory_errors(name: str, received: str, accepted: str) -> Iterator[None]:
-    """Turn a GPU's running out of memory into an error that says what would work."""
+    """Convert a GPU's out-of-memory error into an error that says what to do.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    received : str
+        Description of the value received, in comparative form: "more rows".
+    accepted : str
+        Description of what would work.
+
+    Yields
+    ------
+    None
+        Errors are converted until the block ends.
+    """
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""How do arrays get into and out of files: whole or not at all, and never by pickle?"""
+"""Reading and writing of arrays: files are written completely or not at all, and never with pickle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,25 @@ FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
 
 
 def path_name(name: str, value: Any) -> str:
-    """The path that the argument ``name`` stands for, as text; anything else is refused."""
+    """Check that an argument is a path.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    value : object
+        The value to check.
+
+    Returns
+    -------
+    str
+        The path as text.
+
+    Raises
+    ------
+    InputError
+        If it is not a path, or contains a null character.
+    """
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(path, str) and "\0" in path:
         raise reject(name, shown(path), "a name without the character 0")
@@ -41,19 +59,34 @@ def path_name(name: str, value: Any) -> str:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path``: takes its place when the block ends well, is removed when it does not.
+    """Write a file through a temporary one, which replaces it only if the block succeeds.
 
-    Ctrl-C is held back until then.
+    If the block fails, the temporary file is removed. Ctrl-C is deferred until the block ends.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write. Missing folders are created.
+
+    Yields
+    ------
+    pathlib.Path
+        The temporary file, in the same folder.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
     """
     final = Path(path)
     with uninterrupted(), contextlib.ExitStack() as stack:
         try:
             final.parent.mkdir(parents=True, exist_ok=True)
-            # All processes share one name, so what a killed one has left behind is written over by the next.
+            # All processes use the same name, so that the file left by a killed process is overwritten by the next.
             temporary = final.with_name(f".{final.stem}.part{final.suffix}")
             try:
                 alone = stack.enter_context(_lock(temporary))
-            except (BlockingIOError, PermissionError):  # another process writes it now, or another user's has left it
+            except (BlockingIOError, PermissionError):  # in use by another process, or left by another user's process
                 alone = False
             if not alone:
                 temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
@@ -66,7 +99,23 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Refuse any other process that reserves ``path`` while the block runs; None is free for all."""
+    """Reserve a path for this process while the block runs.
+
+    Parameters
+    ----------
+    path : str, path-like or None
+        The path to reserve. None reserves nothing.
+
+    Yields
+    ------
+    None
+        The path is reserved until the block ends.
+
+    Raises
+    ------
+    InputError
+        If another process has reserved the path, or if it cannot be written.
+    """
     with contextlib.ExitStack() as stack:
         if path is not None:
             final = Path(path)
@@ -83,10 +132,11 @@ def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Hold ``path``, a file made for the purpose and removed at the end; BlockingIOError if another process holds it.
+    """Lock ``path``, a file that is created for this purpose and removed at the end.
 
-    The system releases the lock when the process ends, however it ends: a killed process keeps nobody out, and nobody
-    has to find out whether a process still runs, perhaps on another machine. Yields False if there are no locks here.
+    Raises BlockingIOError if another process holds the lock. The operating system releases the lock when the process
+    ends, however it ends. A killed process therefore blocks no other, and there is no need to find out whether a
+    process is still running, perhaps on another machine. Yields False if the system or file system has no locks.
     """
     descriptor = None if fcntl is None else _locked(path)
     try:
@@ -99,7 +149,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 
 def _locked(path: Path) -> int | None:
-    """The descriptor of ``path``, opened and locked; None if the file system has no locks."""
+    """Open and lock ``path`` and return its descriptor; None if the file system has no locks."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -112,11 +162,12 @@ def _locked(path: Path) -> int | None:
             return None
         if _is_open_at(descriptor, path):
             return descriptor
-        # The process that held it has removed or renamed it in the meantime.
+        # The process that held the lock has removed or renamed the file in the meantime: try again.
         os.close(descriptor)
 
 
 def _is_open_at(descriptor: int, path: Path) -> bool:
+    """Whether the descriptor still belongs to the file at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -125,7 +176,13 @@ def _is_open_at(descriptor: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block ends: code that closes a file is not sound wherever it is interrupted."""
+    """Defer Ctrl-C until the block ends, since code that closes a file cannot be interrupted safely at every point.
+
+    Yields
+    ------
+    None
+        Ctrl-C is deferred until the block ends. Outside the main thread nothing is changed.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -141,14 +198,25 @@ def uninterrupted() -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that could not be written, before any work is done for it."""
+    """Check that a path can be written, before time is spent on computing its contents.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to be written later. Its folder need not exist.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
     final = Path(path)
     try:
         if stat.S_ISDIR(os.stat(final).st_mode):
             raise InputError(f"{path}: cannot be written (a folder)")
     except (FileNotFoundError, NotADirectoryError):
         pass
-    except OSError as error:  # a name that is too long, for one
+    except OSError as error:  # for example, a name that is too long
         raise _unwritable(final, error) from None
     folder = final.parent
     while not folder.exists():
@@ -161,11 +229,25 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:
+    """Error for a file that cannot be written."""
     return InputError(f"{path}: cannot be written ({error.strerror or error})")
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add ``text`` at the end of a file."""
+    """Append text to a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; it is created if it does not exist.
+    text : str
+        The text to append.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
     try:
         with path.open("a", encoding="utf-8") as stream:
             stream.write(text)
@@ -174,14 +256,35 @@ def append_text(path: Path, text: str) -> None:
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
-    """Write named arrays to an ``.npz`` file; compressing pays where many entries are zero, or alike."""
+    """Write named arrays to an ``.npz`` file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write.
+    arrays : mapping of str to array
+        The arrays by name.
+    compress : bool, optional
+        Whether to compress the file, which is worthwhile if many entries are zero or equal.
+    """
     save = np.savez_compressed if compress else np.savez
     with replacing(path) as temporary, temporary.open("wb") as stream:
         save(stream, allow_pickle=False, **arrays)
 
 
 def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """A SciPy CSR array as the named arrays that ``scipy.sparse.load_npz`` knows."""
+    """Convert a SciPy CSR array to the named arrays that ``scipy.sparse.load_npz`` reads.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_array
+        The sparse array.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        The arrays by name.
+    """
     return {
         "format": np.array(b"csr"),
         "_is_array": np.array(True),
@@ -193,38 +296,101 @@ def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """All arrays of an ``.npz`` file, by name."""
+    """Read all arrays of an ``.npz`` file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        The arrays by name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged or does not fit into memory.
+    """
     path = path_name("path", path)
     with _clear_errors(path):
         with zipfile.ZipFile(path) as archive:
             check_size(path, sum(entry.file_size for entry in archive.infolist()))
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        # NumPy gives whatever does not begin like an array as bytes.
+        # NumPy returns members that are not arrays as bytes.
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
             raise ValueError(f"{shown(others[0])} is no array")
         return arrays
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """All text of a UTF-8 file."""
+    """Read a UTF-8 text file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+
+    Returns
+    -------
+    str
+        Its text.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or does not fit into memory.
+    """
     with _clear_errors(path):
         check_size(path, os.stat(path).st_size)
         return Path(path).read_text(encoding="utf-8")
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The value in a JSON file."""
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+
+    Returns
+    -------
+    object
+        The value in the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is not valid JSON.
+    """
     text = read_text(path)
     with _clear_errors(path):
         return json.loads(text)
 
 
 def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
-    """The array in a NumPy, MATLAB or text file (see ``FORMATS``); a SciPy sparse matrix where the file holds one.
+    """Read an array from a NumPy, MATLAB or text file (see ``FORMATS``).
 
-    A file with several arrays is asked for the first of the names in ``prefer`` it holds, or for the one named after a
-    colon: ``data.npz:y``.
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read. One of several arrays in a file can be selected by its name after a colon:
+        ``data.npz:y``.
+    prefer : tuple of str, optional
+        Names to look for, in this order, if the file holds several arrays and none is selected.
+
+    Returns
+    -------
+    numpy.ndarray or SciPy sparse matrix
+        The array.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or if it holds several arrays and it is not clear which one is meant.
     """
     name = path_name("path", path)
     wanted: str | None = None
@@ -259,17 +425,34 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
 
 
 def map_npy(path: str) -> Any:
-    """The array in an ``.npy`` file, of which nothing is read yet; objects, which are pickled, are refused."""
+    """Map the array in an ``.npy`` file into memory, without reading it.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    numpy.memmap
+        The array, read-only.
+
+    Raises
+    ------
+    InputError
+        If the file is not a valid ``.npy`` file, or holds Python objects, which would need pickle.
+    """
     with _clear_errors(path):
         return np.lib.format.open_memmap(path, mode="r")
 
 
 def _read_npy(path: str) -> Any:
-    # A memory map checks the declared shape against the file's size before anything is allocated.
+    # A memory map compares the declared shape with the size of the file before memory is allocated.
     return np.array(map_npy(path))
 
 
 def _read_npz(path: str) -> Any:
+    """Read an ``.npz`` file: a sparse matrix, or named arrays."""
     arrays = read_npz(path)
     if {"format", "shape", "data"} <= set(arrays):
         import scipy.sparse
@@ -281,6 +464,7 @@ def _read_npz(path: str) -> Any:
 
 
 def _read_mat(path: str) -> dict[str, Any]:
+    """Read the arrays of a MATLAB file by name."""
     import scipy.io
     import scipy.sparse
 
@@ -294,14 +478,14 @@ def _read_mat(path: str) -> dict[str, Any]:
 
 
 def _check_sparse(path: str, matrix: Any) -> None:
-    """Refuse a sparse matrix that could not be used: its shape is said to be anything, and so are its indices."""
+    """Refuse a sparse matrix with an unusable shape or indices, since a file may declare anything."""
     check_size(path, 8 * sum(matrix.shape))
     check_indices(matrix)
 
 
 @contextlib.contextmanager
 def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a reader of a regular file raises into one error that names the file."""
+    """Convert any error raised while a regular file is read into one that names the file."""
     try:
         check_regular(path)
         yield
@@ -321,7 +505,18 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuse what is not a regular file: reading a device may never end, and neither may waiting for a pipe."""
+    """Check that a path is a regular file: reading a device or waiting for a pipe may never end.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to check.
+
+    Raises
+    ------
+    InputError
+        If it does not exist or is not a regular file.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -334,7 +529,20 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def check_size(path: str | os.PathLike[str], size: int) -> None:
-    """Refuse a file whose contents cannot fit into this machine's memory before reading any of it."""
+    """Check that the contents of a file fit into memory, before they are read.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, for the error.
+    size : int
+        Size of its contents in bytes.
+
+    Raises
+    ------
+    InputError
+        If they take more than half of the memory of this machine.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**36
     if size > memory // 2:
         limit = f"half of memory, {memory / 2**31:.1f} GiB"

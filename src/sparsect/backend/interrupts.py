@@ -1,6 +1,6 @@
-"""How does the command line answer Ctrl-C? At any moment with one line, exit code 130, and no traceback.
+"""Handling of Ctrl-C in the command line: at any moment one line of text, exit code 130, and no traceback.
 
-The package loads this module before any other, since loading them takes a while.
+The package imports this module before all others, because importing those takes time.
 """
 
 from __future__ import annotations
@@ -19,41 +19,44 @@ STOPPED = (
     "sparsect: stopped (recover with --checkpoint, tune, learn, code and experiment go on when called the same way "
     "again)"
 )
-# Seconds after which an interrupt is raised again that came where it could not be raised.
+# Seconds after which an interrupt that could not be raised is raised again.
 AGAIN = 0.05
 
-# Interrupts that have come since :func:`raise_them`.
+# Interrupts received since :func:`raise_them` was called.
 came: list[int] = []
 
 
 def _leave_while_loading() -> None:
-    """End the process at once, if it is the command line's: nothing has begun that would have to be ended in order.
+    """Make Ctrl-C end the process at once while the command line is loading, when nothing needs an orderly shutdown.
 
-    An exception would have to pass through other packages that are being imported, not all of which let it through.
+    An exception would have to pass through other packages that are being imported, and some of them suppress it.
     """
     called_as_module = ("-m", "sparsect") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
-    script = "".join(sys.argv[:1])  # none where Python is embedded in another program
+    script = "".join(sys.argv[:1])  # empty where Python is embedded in another program
     called_as_script = os.path.splitext(os.path.basename(script))[0] == "sparsect"
     if called_as_module or called_as_script:
         _replace(signal.default_int_handler, _leave)
 
 
 def raise_them() -> None:
-    """From now on, raise a KeyboardInterrupt and remember that: code that is interrupted may raise something else."""
+    """Raise KeyboardInterrupt from now on and record it, since interrupted code may raise another exception."""
     if _replace(_leave, _raise) or _replace(signal.default_int_handler, _raise):
         sys.unraisablehook = _raise_again
 
 
 def ignore_them() -> None:
-    """From now on, nothing is left to be interrupted but the end of the process."""
+    """Ignore Ctrl-C from now on, since only the end of the process is left to interrupt."""
     if _replace(_raise, signal.SIG_IGN):
-        # Python ends with the signal itself if the last code that was executed from a string was interrupted, as
-        # Numba's is, even if the exception was caught.
+        # If the last code executed from a string was interrupted, Python exits with the signal itself, even if the
+        # exception was caught. Numba executes code from strings, so run some that is not interrupted.
         exec("")
 
 
 def _replace(before: object, after: Any) -> bool:
-    """Whether the signal was handled by ``before``, and is by ``after`` now; a shell has background jobs ignore it."""
+    """Replace the handler ``before`` by ``after`` and return whether this was done.
+
+    Another handler is left in place: a shell makes background jobs ignore the signal, for example.
+    """
     if signal.getsignal(signal.SIGINT) is not before:
         return False
     try:
@@ -64,17 +67,19 @@ def _replace(before: object, after: Any) -> bool:
 
 
 def _leave(number: int, frame: object) -> None:
+    """Print one line and end the process."""
     os.write(2, f"{STOPPED}\n".encode())
     os._exit(EXIT_CODE)
 
 
 def _raise(number: int, frame: object) -> None:
+    """Record the interrupt and raise it."""
     came.append(number)
     raise KeyboardInterrupt
 
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Python drops an exception that is raised in a destructor or a callback; an interrupt must not get lost there."""
+    """Raise an interrupt again that Python discarded because it was raised in a destructor or callback."""
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
@@ -86,8 +91,9 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _interrupt(main_thread: int) -> None:
+    """Send the interrupt to the main thread."""
     if hasattr(signal, "pthread_kill"):
-        # Wakes it up, too, if it waits for something.
+        # This wakes the main thread, too, if it is waiting.
         signal.pthread_kill(main_thread, signal.SIGINT)
     else:
         _thread.interrupt_main()

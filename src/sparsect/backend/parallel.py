@@ -1,4 +1,4 @@
-"""Run a compiled kernel, or any function, over the rows of a batch, on all cores."""
+"""Parallel execution of compiled kernels and other functions over the rows of a batch, on all cores."""
 
 from __future__ import annotations
 
@@ -16,19 +16,26 @@ from typing import Any, TypeVar
 import numba
 from threadpoolctl import ThreadpoolController
 
-# Compiled once and kept on disk; without the interpreter's lock, so that plain threads run it side by side (which is
-# safe in any program, unlike Numba's own thread pools after a fork). Sums may be reordered to use wide registers.
+# Kernels are compiled once and cached on disk. They release the interpreter's lock, so that plain threads run them in
+# parallel, which is safe in any program, unlike Numba's own thread pools after a fork. Sums may be reordered to use
+# vector registers.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 Answer = TypeVar("Answer")
-# Rows below which a block is not worth splitting.
+# Approximate minimum number of rows in a block; smaller blocks are not worth another task.
 FEW_ROWS = 64
-# Multiplications below which handing rows to other threads costs more than it saves.
+# Number of multiplications below which distributing rows to other threads costs more than it saves.
 SMALL = 3_000_000
 
 
 def cores() -> int:
-    """Cores this process may use; no more than OMP_NUM_THREADS says, as for other numerical libraries."""
+    """Determine how many cores this process may use.
+
+    Returns
+    -------
+    int
+        Number of available cores, at most OMP_NUM_THREADS, as in other numerical libraries.
+    """
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(mine, max(int(asked), 1)) if asked.isdigit() else mine
@@ -42,22 +49,45 @@ def _pool() -> ThreadPoolExecutor:
 def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: float) -> None:
     """Call ``kernel(first, last, *arguments)`` for row ranges that together cover the batch.
 
-    ``work`` is about how many multiplications one row takes; little work stays on the calling thread.
+    Parameters
+    ----------
+    kernel : callable
+        Function that processes the rows from ``first`` to ``last`` (excluded) and releases the interpreter's lock.
+    batch : int
+        Number of rows.
+    *arguments : object
+        Further arguments of the kernel.
+    work : float
+        Approximate number of multiplications per row. Small batches are processed by the calling thread.
     """
     workers = min(cores(), batch)
     if workers <= 1 or batch * work < SMALL or getattr(_in_block, "value", False):
         kernel(0, batch, *arguments)
         return
-    # Several ranges for each core even out rows that take longer than others.
+    # Several ranges per core balance the load where some rows take longer than others.
     size = max(1, -(-batch // (8 * workers)))
     ranges = [(first, min(first + size, batch)) for first in range(0, batch, size)]
     _results([_pool().submit(kernel, first, last, *arguments) for first, last in ranges])
 
 
 def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -> list[Answer]:
-    """What ``function(first, last)`` says of blocks of about ``size`` rows that together cover the batch, in order.
+    """Call ``function(first, last)`` for blocks of rows that together cover the batch.
 
-    Blocks run side by side, one on each core, with matrix products kept to the core that asks for them.
+    Blocks run in parallel, one on each core. Matrix products within a block use a single thread.
+
+    Parameters
+    ----------
+    function : callable
+        Function of the first and the last row (excluded) of a block.
+    batch : int
+        Number of rows.
+    size : int
+        Approximate number of rows in a block.
+
+    Returns
+    -------
+    list
+        The results, in the order of the blocks.
     """
     workers = cores()
     count = max(-(-batch // max(size, FEW_ROWS)), min(workers, batch // FEW_ROWS), 1)
@@ -69,9 +99,19 @@ def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -
 
 
 def side_by_side(function: Callable[[int], Answer], count: int) -> Iterator[Answer]:
-    """What ``function`` says of the numbers below ``count``, in their order; each core is at work on one of them.
+    """Call ``function`` for the numbers below ``count`` in parallel, one on each core.
 
-    Few answers wait to be asked for at any time.
+    Parameters
+    ----------
+    function : callable
+        Function of one number.
+    count : int
+        Number of calls.
+
+    Yields
+    ------
+    object
+        The results in order. Only a few results are computed in advance.
     """
     if min(cores(), count) == 1 or getattr(_in_block, "value", False):
         yield from map(function, range(count))
@@ -92,7 +132,7 @@ def side_by_side(function: Callable[[int], Answer], count: int) -> Iterator[Answ
 
 
 def _submit_alone(function: Callable[..., Answer], *arguments: int) -> Future[Answer]:
-    """Have a thread of the pool call ``function``, which then keeps to that thread."""
+    """Submit ``function`` to the pool; it and everything it calls then run on one thread."""
 
     def alone() -> Answer:
         _in_block.value = True
@@ -105,7 +145,7 @@ def _submit_alone(function: Callable[..., Answer], *arguments: int) -> Future[An
 
 
 def _results(tasks: list[Future[Answer]]) -> list[Answer]:
-    """Wait for all; if the wait is interrupted, those that have not begun never will."""
+    """Wait for all tasks; if the wait is interrupted, cancel those that have not started."""
     try:
         wait(tasks)
     finally:
@@ -116,7 +156,7 @@ def _results(tasks: list[Future[Answer]]) -> list[Answer]:
 
 @contextmanager
 def _one_thread_for_products() -> Iterator[None]:
-    """Keep the libraries behind matrix products to one thread each, until the last of those who ask for it is done."""
+    """Limit the libraries behind matrix products to one thread, until the last context that requests it ends."""
     with _lock:
         if not _limits:
             _limits.append(ThreadpoolController().limit(limits=1, user_api="blas"))
@@ -130,15 +170,15 @@ def _one_thread_for_products() -> Iterator[None]:
                 _limits.pop().restore_original_limits()
 
 
-# Whether this thread is at work on a block, all cores being in use already.
+# Whether this thread is processing a block; all cores are then in use already.
 _in_block = threading.local()
-# The limit in force, and one more entry for each of those who asked for it.
+# The limit in force, followed by one entry for each context that has requested it.
 _limits: list[Any] = []
 _lock = threading.Lock()
 
 
 def _begin_again() -> None:
-    """After a fork: threads do not survive it, and whoever asked for a limit is not there any more."""
+    """Reset the pool and limits after a fork, which neither threads nor the contexts in them survive."""
     global _lock
     _pool.cache_clear()
     _lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Work side by side: processes with one thread each for products, none in another's way."""
+"""Pools of worker processes, each of which uses one thread for matrix products."""
 
 from __future__ import annotations
 
@@ -20,10 +20,26 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
-    """A pool of fresh interpreters, by default one for each core: threads are counted when NumPy is loaded.
+    """Start a pool of fresh interpreters that use one thread each for matrix products.
 
-    Whatever ends the block early, Ctrl-C included, drops the tasks that have not begun and waits for those that have.
-    If this process is killed, its workers end, too.
+    Fresh interpreters are needed because the number of threads is fixed when NumPy is loaded. If the block ends
+    early, also by Ctrl-C, tasks that have not started are dropped and running ones are waited for. If this process is
+    killed, its workers end, too.
+
+    Parameters
+    ----------
+    count : int, optional
+        Number of processes. The default is one for each core.
+
+    Yields
+    ------
+    concurrent.futures.ProcessPoolExecutor
+        The pool.
+
+    Raises
+    ------
+    InputError
+        If the processes died, for example because the main script has no main guard.
     """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
@@ -42,17 +58,17 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose processes, which are started when there is work for them, never hear of Ctrl-C.
+    """Pool whose processes, which are started on demand, never receive Ctrl-C.
 
-    It reaches every process of a terminal; the first one deals with it.
+    A terminal sends Ctrl-C to all its processes; only the main process handles it.
     """
 
     def submit(self, *arguments: Any, **options: Any) -> Future[Any]:
-        """Hand a task to the pool; an interrupt half-way would leave processes that nobody manages."""
+        """Submit a task; an interrupt during this would leave processes without a manager, so it is deferred."""
         with uninterrupted():
             if not hasattr(signal, "pthread_sigmask"):
                 return super().submit(*arguments, **options)
-            # What is blocked here is blocked in new processes, too, until they have come to ignore it.
+            # New processes inherit the blocked signal, which covers the time until they ignore it.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 return super().submit(*arguments, **options)
@@ -61,13 +77,13 @@ class _Pool(ProcessPoolExecutor):
 
 
 def _begin() -> None:
-    """What a worker does first."""
+    """Initialize a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker waits for tasks as long as any worker lives, so that nobody would end them if the first process dies."""
+    """End a worker when the main process dies, since workers otherwise wait for tasks forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -1,7 +1,7 @@
-"""How are numbers read from a text file, and what is refused?
+"""Reading of numbers from text files, and rules for what is refused.
 
-A file is a vector or a matrix, a line a row. A line of names, and a first column that only counts the lines, are left
-out where it is certain that they are no data; where it is not, the file is refused.
+A file is a vector or a matrix with one row per line. A header line, and a first column that only numbers the lines, are
+skipped where they are certainly not data; in doubtful cases the file is refused.
 """
 
 from __future__ import annotations
@@ -21,34 +21,48 @@ Array = np.ndarray[Any, Any]
 SUFFIXES = (".csv", ".tsv", ".txt")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
-# A name begins with a letter, perhaps in brackets, and is not what programs write for a value that is missing or true.
+# A name starts with a letter, possibly after a bracket, and is not a usual spelling of a missing or boolean value.
 NAME = re.compile(r"(?!(nan|na|n/a|null|none|inf|infinity|true|false)$)[(\[]?[^\W\d]", re.IGNORECASE)
-# What pandas calls an index: nothing, or this once it has been read and written again.
+# Names that pandas writes for an index: none or, after the file has been read and written again, this one.
 UNNAMED = ("", "Unnamed: 0")
-# What an index is called that has been read as a column and written again, in lower case.
+# Lower-case names of an index that has been read as a column and written again.
 ONCE_AN_INDEX = ("", "unnamed: 0", "index", "x", "id")
 # A comment begins a line or follows a space; spreadsheets write errors such as #N/A and #DIV/0! in cells.
 COMMENT = re.compile(r"""("[^"]*")|(?:^|(?<=\s))#(?!N/A|DIV/0!|REF!|NUM!|VALUE!|NAME\?|NULL!).*""")
-# What a comma stands for in 1,234 cannot be told.
+# The comma in 1,234 may mark decimals or thousands.
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
 def read(path: str) -> Array:
-    """The numbers in a text file: (columns,) for one line, (lines,) for one column, otherwise (lines, columns).
+    """Read the numbers in a text file.
 
-    Numbers are separated by semicolons, tabs, commas or spaces, may be quoted and, between semicolons or tabs, may have
-    decimal commas. What follows a ``#`` at the beginning
-    of a line, or after a space, is a comment.
+    Numbers are separated by semicolons, tabs, commas or spaces and may be quoted. Between semicolons or tabs they may
+    have decimal commas. Text after a ``#`` at the beginning of a line, or after a space, is a comment.
 
-    - A first line of names is left out, as is one that counts 0, 1, 2, ... above numbers that all have decimal points.
-    - A first column that counts the lines is left out if the line of names has no name for it.
-    - A line or column that counts is refused where it could be data as well, and so are words, empty cells, NaN, and
-      lines of different lengths. The error names the line and says how to write what is meant.
+    - A header line of names is skipped, as is one that counts 0, 1, 2, ... above numbers that all have decimal points.
+    - A first column that numbers the lines is skipped if the header has no name for it.
+    - A line or column that counts is refused where it could be data as well.
+    - Words, empty cells, NaN, and lines of different lengths are refused.
+
+    Parameters
+    ----------
+    path : str
+        The file to read.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (columns,) for one line, (lines,) for one column, otherwise (lines, columns).
+
+    Raises
+    ------
+    InputError
+        If the file is refused. The message names the line and says how to write what is meant.
     """
     lines, empty = _lines(path)
     if not lines:
         raise reject(path, "no numbers", "a line for each row")
-    # The first line may be one of names, and those may hold any character.
+    # The first line may be a header, whose names may contain any character.
     delimiter = _delimiter(lines[min(1, len(lines) - 1)][1])
     number, first = lines[0][0], _cells(lines[0][1], delimiter)
     names: list[str] | None = None
@@ -64,7 +78,7 @@ def read(path: str) -> Array:
         accepted = "decimal points, or pairs with a space after the comma or two names above them"
         raise reject(f"{path}, line {lines[0][0]}", got, accepted)
     if names is not None and (len(names) == columns - 1 or (names[0] in UNNAMED and len(names) == columns)):
-        # One line alone does not count, unless the place for its name is there.
+        # A single line is no evidence of numbering, unless the header has an empty name for the column.
         counted = _counts_from(values[:, 0], whole[:, 0]) in (0, 1) and (len(values) > 1 or len(names) == columns)
         if not counted:
             got = "no name for the first column, which does not count the lines"
@@ -109,12 +123,13 @@ def _lines(path: str) -> tuple[list[tuple[int, str]], list[int]]:
 
 
 def _delimiter(line: str) -> str | None:
-    """What separates the cells of a line; None for spaces."""
+    """Character that separates the cells of a line; None for spaces."""
     bare = re.sub(r'"[^"]*"', "", line)
     return next((mark for mark in ";\t," if mark in bare), None)
 
 
 def _cells(line: str, delimiter: str | None) -> list[str]:
+    """Split a line into cells without quotes and surrounding spaces."""
     if delimiter is None:
         return [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^\s"]+)', line)]
     if '"' in line:
@@ -125,10 +140,10 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
 
 
 def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | None) -> bool:
-    """Whether the first line cannot be data: names, or quoted alone, or one cell short and counting."""
+    """Whether the first line cannot be data: it holds names, or alone is quoted, or counts and is one cell short."""
     if all(map(NAME.match, first)):
         return True
-    # Names may be whole numbers, such as years; other numbers are data, quoted or not.
+    # Names may be integers, such as years; other numbers are data, quoted or not.
     alone = lines[0][1].count('"') == 2 * len(first) and not any('"' in line for _, line in lines[1:])
     if alone and not any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for cell in first):
         return True
@@ -142,7 +157,7 @@ def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | 
 
 
 def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> tuple[Array, Array]:
-    """All cells as numbers, and where they are written as whole ones; both (lines, columns)."""
+    """All cells as numbers, and whether each is written as an integer; both of shape (lines, columns)."""
     commas = delimiter in (";", "\t") and any("," in line for _, line in lines)
     rows: list[Array] = []
     whole: list[list[bool]] = []
@@ -172,27 +187,27 @@ def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> 
 
 
 def _may_be_decimals(lines: list[tuple[int, str]]) -> bool:
-    """Whether pairs of whole numbers may be a column with decimal commas: 1,5 below 0,27, but not zeros and ones."""
+    """Whether pairs of integers may be numbers with decimal commas: 1,5 below 0,27, but not zeros and ones."""
     pairs = [re.fullmatch(r"[+-]?(\d+),(\d+)", line.strip()) for _, line in lines]
     return all(pairs) and not all(pair and set(pair.groups()) <= {"0", "1"} for pair in pairs)
 
 
 def _counts_from(values: Array, whole: Array) -> int | None:
-    """Where whole numbers that count by one start; None where they do not count."""
+    """First of integers that count up by one; None where they do not."""
     counts = whole.all() and bool((np.diff(values) == 1).all())
     return int(values[0]) if counts else None
 
 
 def _is_header(values: Array, whole: Array) -> bool:
-    """Whether the first line is 0, 1, 2, ... as only it is written: pandas writes all numbers with decimal points.
+    """Whether the first line is 0, 1, 2, ... and all other lines have decimal points, as pandas writes floats.
 
-    Two columns are too few to tell: 0,1 may be the start of a table of values against time.
+    Two columns are too few to decide: 0,1 may be the start of a table of values against time.
     """
     return values.shape[1] > 2 and _counts_from(values[0], whole[0]) == 0 and len(values) > 1 and not whole[1:].any()
 
 
 def _is_doubtful(values: Array, whole: Array, at_least: int) -> bool:
-    """Whether the first row counts, as names do, and could be data as well."""
+    """Whether the first row counts, as column names do, and could be data as well."""
     start, (rows, columns) = _counts_from(values[0], whole[0]), values.shape
     if start is None or rows == 1 or columns < 2:
         return False
@@ -201,7 +216,7 @@ def _is_doubtful(values: Array, whole: Array, at_least: int) -> bool:
 
 
 def _is_lone_zero(values: Array, whole: Array) -> bool:
-    """Whether a column begins with a 0 that alone has no decimal point: pandas names a single column so."""
+    """Whether a column starts with a 0, pandas's name of a single column, and has decimal points everywhere else."""
     return len(values) > 1 and bool(whole[0, 0]) and values[0, 0] == 0 and not whole[1:].any()
 
 

@@ -1,1 +1,1 @@
-"""How does one hot loop run fast on this device? One function, several engines, the same result."""
+"""Fast versions of single operations for each device; all versions of an operation give the same result."""

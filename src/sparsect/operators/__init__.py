@@ -1,4 +1,4 @@
-"""What is Phi? Dense, sparse, matrix-free, samples of a fast transform; and how a residual goes back through it."""
+"""Linear operators: dense, sparse, matrix-free and subsampled fast transforms, with their row spaces."""
 
 from .base import Operator
 from .convert import as_operator

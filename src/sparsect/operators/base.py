@@ -1,4 +1,4 @@
-"""What is Phi? Dense, sparse or matrix-free; its adjoint, and the view of its row space that projections need.
+"""Base class of the operators Phi: products, the adjoint, and the row space that projections need.
 
 Signals are rows: ``forward`` maps (..., n) to (..., m) and ``adjoint`` maps (..., m) to (..., n).
 """
@@ -24,14 +24,56 @@ from .row_space import ConjugateGradients, RowSpace, TightFrame
 
 
 class Operator(ABC):
-    """A linear map Phi of shape (m, n) that acts on rows.
+    """Linear map Phi of shape (m, n) that acts on rows.
+
+    Subclasses set ``shape`` and implement :meth:`forward`, :meth:`adjoint` and :meth:`prepared`. Everything else is
+    derived from these.
 
     Attributes
     ----------
-    shape : (m, n)
-    is_dense : whether Phi is there as an array; only then there is a ``gram_matrix``
-    frame_bound : c where Phi Phi^H = c I is known to hold (a tight frame), otherwise None.
-    factor_seconds : time spent so far on what depends on Phi alone.
+    shape : tuple of int
+        Shape (m, n) of Phi.
+    is_dense : bool
+        Whether Phi is stored as an array. Only then does the operator have ``gram_matrix``,
+        ``double_gram_matrix`` and ``columns``.
+    gram_matrix : array, shape (n, n)
+        Phi^H Phi, for dense operators only.
+    double_gram_matrix : array, shape (n, n)
+        Phi^H Phi computed in double precision, for dense operators only.
+    columns : array, shape (n, m)
+        Contiguous transpose of Phi, for dense operators only.
+    rank_tol : float
+        Singular values up to ``rank_tol`` times the largest one count as zero. Only dense and sparse operators
+        have this attribute.
+    Phi : object
+        The array, sparse matrix or LinearOperator that is wrapped, if there is one.
+    frame_bound : float or None
+        The constant c if Phi Phi^H = c I is known to hold (a tight frame), otherwise None.
+    factor_seconds : float
+        Time spent so far on computations that depend on Phi alone, in seconds.
+
+    See Also
+    --------
+    as_operator : Wrap an array, a sparse matrix or a LinearOperator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> class Average(sparsect.Operator):
+    ...     '''Mean of neighbouring pairs of entries.'''
+    ...     shape = (2, 4)
+    ...     def forward(self, x):
+    ...         return (x[..., ::2] + x[..., 1::2]) / 2
+    ...     def adjoint(self, r):
+    ...         return np.repeat(r, 2, axis=-1) / 2
+    ...     def prepared(self, y):
+    ...         return self, y
+    >>> operator = Average()
+    >>> operator.forward(np.array([[1.0, 3.0, 5.0, 7.0]]))
+    array([[2., 6.]])
+    >>> operator.dot_test() < 1e-12
+    True
     """
 
     shape: tuple[int, int]
@@ -46,19 +88,54 @@ class Operator(ABC):
 
     @abstractmethod
     def forward(self, x: Array) -> Array:
-        """Phi x for every row of ``x``, shape (..., n) to (..., m)."""
+        """Compute Phi x for every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Their images Phi x.
+        """
 
     @abstractmethod
     def adjoint(self, r: Array) -> Array:
-        """Phi^H r for every row of ``r``, shape (..., m) to (..., n)."""
+        """Compute Phi^H r for every row of ``r``.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Vectors in the space of the measurements, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Phi^H r.
+        """
 
     @abstractmethod
     def prepared(self, y: Array) -> tuple[Operator, Array]:
-        """This operator and ``y`` brought to one dtype, the one that answers will have."""
+        """Convert this operator and ``y`` to a common dtype, which is the dtype of the solution.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator, or a copy in the common dtype.
+        y : array, shape (batch, m)
+            The measurements in the common dtype.
+        """
 
     @cached_property
     def row_space(self) -> RowSpace:
-        """The row space of Phi, factored on first use and kept (see ``row_space.py``)."""
+        """Row space of Phi, factored on first use and cached (see ``row_space.py``)."""
         start = time.perf_counter()
         space = self._factor()
         self.factor_seconds += time.perf_counter() - start
@@ -66,7 +143,10 @@ class Operator(ABC):
 
     @cached_property
     def column_energy(self) -> float:
-        """Mean squared norm of Phi's columns, estimated from random rows where Phi is not there as an array; or 1."""
+        """Mean squared norm of the columns of Phi, or 1 if Phi is zero.
+
+        It is estimated from random rows where Phi is not stored as an array.
+        """
         generate = generator(0)
         each = [self._probe(generate, self.shape[1]) for _ in range(16)]
         probes = namespace(each[0]).concat(each, axis=0)
@@ -74,12 +154,12 @@ class Operator(ABC):
 
     @cached_property
     def unit(self) -> float:
-        """The power of two near the norm of Phi's columns (root mean square); 1 if that is near 1."""
+        """Power of two near the root mean square norm of the columns of Phi; 1 if that norm is near 1."""
         return float(units(np.asarray(self.column_energy**0.5)))
 
     @cached_property
     def to_scale(self) -> Operator:
-        """Phi / unit, whose columns have norms near 1: this operator itself if they have already."""
+        """Phi / unit, whose columns have norms near 1; the operator itself if ``unit`` is 1."""
         return self if self.unit == 1 else self._divided(self.unit)
 
     def _divided(self, unit: float) -> Operator:
@@ -91,7 +171,18 @@ class Operator(ABC):
         return ConjugateGradients(self.forward, self.adjoint, self.shape)
 
     def dot_test(self, rng: Any = 0) -> float:
-        """Relative mismatch of <Phi x, r> and <x, Phi^H r> on random x and r; at rounding level if all is well."""
+        """Test on random vectors whether ``adjoint`` is the adjoint of ``forward``.
+
+        Parameters
+        ----------
+        rng : int, numpy.random.Generator or None, optional
+            Seed or generator of the random vectors x and r.
+
+        Returns
+        -------
+        float
+            Relative difference of <Phi x, r> and <x, Phi^H r>, at rounding level for a matching pair.
+        """
         generate = generator(rng)
         m, n = self.shape
         x, r = (self._probe(generate, size) for size in (n, m))
@@ -107,7 +198,7 @@ class Operator(ABC):
 
 
 class _Divided(Operator):
-    """An operator that is not there as an array, divided by a number."""
+    """Operator that is not stored as an array, divided by a number."""
 
     def __init__(self, operator: Operator, unit: float) -> None:
         self._operator, self._unit, self.shape = operator, unit, operator.shape

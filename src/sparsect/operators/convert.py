@@ -1,4 +1,4 @@
-"""Anything that can be Phi as an Operator."""
+"""Conversion of arrays, sparse matrices and LinearOperators to Operator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,36 @@ from .sparse import SparseOperator
 
 
 def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
-    """Phi as an :class:`Operator`: an operator as it is, a SciPy sparse matrix or LinearOperator, or any array.
+    """Convert Phi to an :class:`Operator`.
 
     Wrap Phi once and pass the operator to several calls to factor it only once.
+
+    Parameters
+    ----------
+    Phi : array, SciPy sparse matrix, LinearOperator or Operator, shape (m, n)
+        The linear map. An Operator is returned unchanged.
+    frame_bound : float, optional
+        The constant c if Phi Phi^H = c I holds. Accepted for a LinearOperator only.
+
+    Returns
+    -------
+    Operator
+        A :class:`MatrixFree`, :class:`SparseOperator` or :class:`DenseOperator`, or ``Phi`` itself.
+
+    Raises
+    ------
+    InputError
+        If Phi is none of these, or if ``frame_bound`` is given for something other than a LinearOperator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> operator = sparsect.as_operator(np.eye(3, 5))
+    >>> type(operator).__name__, operator.shape
+    ('DenseOperator', (3, 5))
+    >>> sparsect.as_operator(operator) is operator
+    True
     """
     if isinstance(Phi, Operator):
         return Phi

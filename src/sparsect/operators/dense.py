@@ -1,4 +1,4 @@
-"""Phi as a two-dimensional array of any array library."""
+"""Operator given as a two-dimensional array of any array library."""
 
 from __future__ import annotations
 
@@ -25,13 +25,27 @@ from .row_space import RowSpace, SingularVectors
 
 
 class DenseOperator(Operator):
-    """Phi as a two-dimensional array of any array library.
+    """Operator given as a two-dimensional array of any array library.
 
     Parameters
     ----------
-    Phi : array (m, n)
-    rank_tol : singular values up to ``rank_tol`` times the largest count as zero. Default: max(m, n) times the machine
-        epsilon of the dtype Phi came in, so the paper's zero-mean columns (rank m - 1) are seen for what they are.
+    Phi : array, shape (m, n)
+        The matrix, real or complex.
+    rank_tol : float, optional
+        Singular values up to ``rank_tol`` times the largest one count as zero. The default is max(m, n) times the
+        machine epsilon of the dtype of ``Phi``, so that a matrix with zero-mean columns, as in the paper, is
+        recognized as having rank m - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> operator = sparsect.DenseOperator(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> operator.forward(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([[1., 3.],
+           [2., 4.]])
+    >>> operator.gram_matrix.shape
+    (2, 2)
     """
 
     is_dense = True
@@ -49,12 +63,52 @@ class DenseOperator(Operator):
         self._promoted: dict[str, DenseOperator] = {}
 
     def forward(self, x: Array) -> Array:
+        """Compute Phi x for every row of ``x``, as a matrix product.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Their images Phi x.
+        """
         return x @ self.Phi.T
 
     def adjoint(self, r: Array) -> Array:
+        """Compute Phi^H r for every row of ``r``, as a matrix product.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Vectors in the space of the measurements, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Phi^H r.
+        """
         return r @ self._conjugate
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
+        """Convert Phi and ``y`` to a common dtype.
+
+        The converted operator is cached, so that Phi is factored only once per dtype.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator, or a copy in the common dtype.
+        y : array, shape (batch, m)
+            The measurements in the common dtype.
+        """
         xp = namespace(self.Phi, y)
         if self.Phi.device != y.device:
             raise InputError(f"Phi, y: got arrays on {self.Phi.device} and {y.device}, accepted is one device for both")
@@ -62,13 +116,14 @@ class DenseOperator(Operator):
         y = xp.astype(y, dtype, copy=False)
         if self.Phi.dtype == dtype:
             return self, y
-        # Kept, so that Phi is factored once in every precision too; the rank stays that of the Phi that came in.
+        # Cached, so that Phi is factored only once per precision. The rank is that of the original Phi.
         if str(dtype) not in self._promoted:
             self._promoted[str(dtype)] = DenseOperator(xp.astype(self.Phi, dtype), self.rank_tol)
         return self._promoted[str(dtype)], y
 
     @cached_property
     def column_energy(self) -> float:
+        """Mean squared norm of the columns of Phi, or 1 if Phi is zero."""
         xp = namespace(self.Phi)
         return float(xp.sum(xp.abs(self.Phi) ** 2)) / self.shape[1] or 1.0
 
@@ -80,7 +135,7 @@ class DenseOperator(Operator):
 
     @cached_property
     def gram_matrix(self) -> Array:
-        """Phi^H Phi, (n, n), computed on first use and kept."""
+        """Gram matrix Phi^H Phi, shape (n, n), computed on first use and cached."""
         start = time.perf_counter()
         gram = self._conjugate.T @ self.Phi
         self.factor_seconds += time.perf_counter() - start
@@ -88,12 +143,12 @@ class DenseOperator(Operator):
 
     @cached_property
     def columns(self) -> Array:
-        """Phi transposed and laid out column after column, as compiled kernels read it."""
+        """Transpose of Phi, stored contiguously column after column, as the compiled kernels read it."""
         return contiguous(self.Phi.T)
 
     @cached_property
     def double_gram_matrix(self) -> Array:
-        """The Gram matrix with products and sums in double precision, whatever Phi's dtype."""
+        """Gram matrix computed in double precision, whatever the dtype of Phi."""
         if not is_single(self.Phi):
             return self.gram_matrix
         xp = namespace(self.Phi)

@@ -1,6 +1,6 @@
-"""Least squares on given supports, for a batch: the best x that is zero elsewhere.
+"""Least-squares fits on given supports, for a batch of signals.
 
-Dense Phi: ``kernels/fitting``. Otherwise: conjugate gradients on the columns of the support.
+Dense operators use ``kernels/fitting``; the others use conjugate gradients restricted to the support.
 """
 
 from __future__ import annotations
@@ -12,25 +12,44 @@ from .row_space import ConjugateGradients
 
 
 def on_support(operator: Operator, y: Array, support: Array) -> Array:
-    """argmin ||Phi x - y|| over x that vanish outside ``support``, for every row.
+    """Minimize ||Phi x - y|| over all x that vanish outside ``support``, for every row.
 
     Parameters
     ----------
     operator : Operator
-        Phi, (m, n).
-    y : array, (batch, m)
-    support : array of bool, (batch, n)
-        True where x may be nonzero; rows may differ in size.
+        Phi, of shape (m, n).
+    y : array, shape (batch, m)
+        Measurements.
+    support : array of bool, shape (batch, n)
+        True where x may be nonzero. The number of True entries may differ between rows.
 
     Returns
     -------
-    array, (batch, n)
+    array, shape (batch, n)
+        The least-squares solutions.
     """
     return fit(operator, y, support) if operator.is_dense else _by_conjugate_gradients(operator, y, support)
 
 
 def refit(operator: Operator, y: Array, x: Array) -> Array:
-    """``x`` with its nonzeros replaced by the least-squares fit on them, corrected for rounding if Phi is dense."""
+    """Replace the nonzeros of ``x`` by the least-squares fit on its support.
+
+    For a dense Phi the fit is corrected once for rounding errors.
+
+    Parameters
+    ----------
+    operator : Operator
+        Phi, of shape (m, n).
+    y : array, shape (batch, m)
+        Measurements.
+    x : array, shape (batch, n)
+        Signals whose supports are used.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        The debiased signals.
+    """
     support = x != 0
     fitted = on_support(operator, y, support)
     if not operator.is_dense or corrects_rounding(y, support):
@@ -39,6 +58,8 @@ def refit(operator: Operator, y: Array, x: Array) -> Array:
 
 
 def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Array:
+    """Fit by conjugate gradients, with gradients set to zero outside the support."""
+
     def adjoint(r: Array) -> Array:
         x = operator.adjoint(r)
         return namespace(x).where(support, x, namespace(x).zeros_like(x))

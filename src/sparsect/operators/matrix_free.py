@@ -1,4 +1,4 @@
-"""Phi as a LinearOperator: known by its products alone."""
+"""Operator given as a LinearOperator, which is known by its products alone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,25 @@ from .host import HostOperator, through_columns
 
 
 class MatrixFree(HostOperator):
-    """Phi as a ``scipy.sparse.linalg.LinearOperator`` (a PyLops operator, for example).
+    """Operator given as a ``scipy.sparse.linalg.LinearOperator`` (a PyLops operator, for example).
 
     Parameters
     ----------
-    Phi : has ``matmat`` and ``rmatmat``; that they are adjoint to each other is checked on a random vector.
-    frame_bound : c, if Phi Phi^H = c I is known: projections then cost one product instead of a conjugate-gradient run.
+    Phi : LinearOperator, shape (m, n)
+        Object with ``matmat`` and ``rmatmat``. Before its first use with a dtype, a random vector is used to check
+        that the two are adjoint to each other.
+    frame_bound : float, optional
+        The constant c if Phi Phi^H = c I holds. A projection then costs one product with Phi and one with its
+        adjoint instead of a conjugate-gradient run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> from scipy.sparse.linalg import aslinearoperator
+    >>> operator = sparsect.MatrixFree(aslinearoperator(np.eye(3, 5)), frame_bound=1.0)
+    >>> operator.forward(np.arange(5.0)[None, :])
+    array([[0., 1., 2.]])
     """
 
     def __init__(self, Phi: Any, frame_bound: float | None = None) -> None:
@@ -38,12 +51,52 @@ class MatrixFree(HostOperator):
             self.frame_bound = real_number("frame_bound", frame_bound, "a positive number", low=1e-300)
 
     def forward(self, x: Array) -> Array:
+        """Compute Phi x for every row of ``x``, with ``Phi.matmat``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Their images Phi x.
+        """
         return through_columns(self.Phi.matmat, x)
 
     def adjoint(self, r: Array) -> Array:
+        """Compute Phi^H r for every row of ``r``, with ``Phi.rmatmat``.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Vectors in the space of the measurements, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Phi^H r.
+        """
         return through_columns(self.Phi.rmatmat, r)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
+        """Convert ``y`` to the common dtype of Phi and ``y``.
+
+        The operator is tested before its first use with this dtype.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator.
+        y : array, shape (batch, m)
+            The measurements in the common dtype.
+        """
         operator, y = super().prepared(y)
         if y.dtype.name not in self._checked:
             self._check(y.dtype)
@@ -51,7 +104,7 @@ class MatrixFree(HostOperator):
         return operator, y
 
     def _check(self, dtype: Any) -> None:
-        """Try the operator on random vectors of the dtype it is about to be used with."""
+        """Test the operator on random vectors of the dtype it is about to be used with."""
         probe, r = (self._probe(generator(0), size).astype(dtype) for size in self.shape[::-1])
         if dtype.kind == "c":
             probe, r = probe * (1 + 0.5j), r * (1 - 2j)

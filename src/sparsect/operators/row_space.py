@@ -1,11 +1,12 @@
-"""How is a residual carried back through Phi? By singular vectors, by a tight frame, or by conjugate gradients.
+"""Row spaces of operators: by singular vectors, by a tight frame, or by conjugate gradients.
 
-Every data projection moves x within the row space of Phi. A :class:`RowSpace` offers just what that needs, in
-*image coordinates* of its own choosing: ``image(x)`` is V^H x where an orthonormal basis V of the row space is
-known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``r`` in image coordinates,
+Every data projection moves x within the row space of Phi. A :class:`RowSpace` provides the operations that this
+requires, in *image coordinates* of its own choosing: ``image(x)`` is V^H x where an orthonormal basis V of the
+row space is known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``r`` in image
+coordinates::
 
     correction(r, alpha) = Phi^H (K + alpha I)^-1 r      (and its image; alpha = 0 is the pseudo-inverse)
-    spectrum(r, ...)     = coordinates and eigenvalues in which K is diagonal, as far as r is concerned
+    spectrum(r, ...)     = coordinates of r and eigenvalues in which K is diagonal
 """
 
 from __future__ import annotations
@@ -34,84 +35,280 @@ from ..backend.arrays import (
 )
 from ..kernels.sparse_product import sparse_product
 
-# Steps of Lanczos' iteration before what they say is looked at for the first time.
+# Steps of the Lanczos iteration before the first test for convergence.
 FIRST_LOOK = 8
 
 
 class RowSpace(ABC):
-    """What a data projection asks of Phi (see the module's text for the symbols).
+    """Operations on Phi that data projections need (see the module docstring for the symbols).
 
-    ``unfinished`` counts solves that stopped above their tolerance.
+    Attributes
+    ----------
+    unfinished : int
+        Number of solves that stopped above their tolerance.
     """
 
     unfinished: int = 0
 
     def tolerance(self, like: Array) -> float:
-        """Relative accuracy of a solve in the precision of ``like``."""
+        """Relative accuracy of a solve in the precision of ``like``.
+
+        Parameters
+        ----------
+        like : array
+            Array of the working precision.
+
+        Returns
+        -------
+        float
+            The relative accuracy.
+        """
         return 100 * epsilon(like)
 
     def unfinished_remark(self, before: int = 0) -> str | None:
-        """A remark on solves since ``before`` that stopped above their tolerance; None if there are none."""
+        """Describe the solves that stopped above their tolerance.
+
+        Parameters
+        ----------
+        before : int, optional
+            Value of ``unfinished`` from which to count.
+
+        Returns
+        -------
+        str or None
+            A remark with advice, or None if all solves converged.
+        """
         count = self.unfinished - before
         advice = "scale Phi, relax the projection (ProximalStep), or give frame_bound if Phi is a tight frame"
         return f"{count} conjugate-gradient solves stopped above their tolerance: {advice}" if count else None
 
     @abstractmethod
     def image(self, x: Array) -> Array:
-        """Image coordinates of every row of ``x``."""
+        """Compute the image coordinates of every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Image coordinates; k is the rank of Phi, or m if no basis of the row space is known.
+        """
 
     def image_of_sparse(self, x: Array, nonzeros: int) -> Array:
-        """Image coordinates of rows with at most ``nonzeros`` nonzeros each, at less cost where that can be had."""
+        """Compute the image coordinates of sparse rows, at a lower cost where possible.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+        nonzeros : int
+            Upper bound on the number of nonzeros in a row.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Image coordinates, as computed by :meth:`image`.
+        """
         return self.image(x)
 
     @abstractmethod
     def target(self, y: Array) -> Array:
-        """Image coordinates of the part of ``y`` that Phi can reach."""
+        """Compute the image coordinates of the part of ``y`` in the range of Phi.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+
+        Returns
+        -------
+        array, shape (..., k)
+            The target of a projection, in image coordinates.
+        """
 
     @abstractmethod
     def defect(self, y: Array, target: Array) -> Array:
-        """Norm of the part of ``y`` that Phi cannot reach; ``target`` is that of y."""
+        """Compute the norm of the part of ``y`` outside the range of Phi.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+        target : array, shape (..., k)
+            Their image coordinates, as computed by :meth:`target`.
+
+        Returns
+        -------
+        array, shape (...)
+            The norms.
+        """
 
     @abstractmethod
     def residual(self, image: Array, target: Array) -> Array:
-        """Phi x - y within the range of Phi, from the image coordinates of x and the target."""
+        """Compute Phi x - y within the range of Phi.
+
+        Parameters
+        ----------
+        image : array, shape (..., k)
+            Image coordinates of x.
+        target : array, shape (..., k)
+            Image coordinates of y.
+
+        Returns
+        -------
+        array, shape (..., k)
+            The residual.
+        """
 
     @abstractmethod
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
-        """Phi^H (K + alpha I)^-1 r and its image; alpha is a number or (..., 1), infinity meaning no correction."""
+        """Compute Phi^H (K + alpha I)^-1 r and its image.
+
+        Parameters
+        ----------
+        r : array, shape (..., k)
+            Residual.
+        alpha : float or array, shape (..., 1)
+            Damping; infinity means no correction.
+
+        Returns
+        -------
+        correction : array, shape (..., n)
+            The correction of x.
+        image : array, shape (..., k)
+            The image coordinates of the correction.
+        """
 
     @abstractmethod
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
-        """Coordinates c of r, (..., k), and squares q, such that ||f(K) r||^2 is the sum of |c f(q)|^2 for smooth f.
+        """Compute coordinates of ``r`` and eigenvalues of K with which norms of f(K) r can be evaluated.
 
-        Where that takes an approximation that is refined step by step, ``settled(c, q)`` says when it is good enough.
+        Parameters
+        ----------
+        r : array, shape (..., k)
+            Residual.
+        settled : callable
+            Function of c and q (see below) that returns whether a stepwise approximation is accurate enough.
+
+        Returns
+        -------
+        coordinates : array, shape (..., j)
+            The coordinates c.
+        squares : array, shape (..., j) or (j,), or float
+            The eigenvalues q, which are squared singular values of Phi.
+
+        Notes
+        -----
+        For smooth functions f, exactly or up to the accuracy of the approximation::
+
+            ||f(K) r||^2 = sum |c f(q)|^2
         """
 
 
 class Orthonormal(RowSpace):
-    """Image coordinates in an orthonormal basis: every solve is a division by singular values."""
+    """Row space with image coordinates in an orthonormal basis: every solve is a division by singular values.
+
+    Attributes
+    ----------
+    singular_values : array, shape (k,), or float
+        The nonzero singular values of Phi; a number if they are all equal.
+    """
 
     singular_values: Any
 
     @abstractmethod
     def synthesis(self, image: Array) -> Array:
-        """The point of the row space with the given coordinates, V a."""
+        """Compute the point V a of the row space with the given coordinates.
+
+        Parameters
+        ----------
+        image : array, shape (..., k)
+            Coordinates a.
+
+        Returns
+        -------
+        array, shape (..., n)
+            The point V a.
+        """
 
     def residual(self, image: Array, target: Array) -> Array:
+        """Compute S V^H x - target, with the singular values S.
+
+        Parameters
+        ----------
+        image : array, shape (..., k)
+            Image coordinates of x.
+        target : array, shape (..., k)
+            Image coordinates of y.
+
+        Returns
+        -------
+        array, shape (..., k)
+            The residual.
+        """
         return self.singular_values * image - target
 
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
+        """Compute Phi^H (K + alpha I)^-1 r and its image, by division by singular values.
+
+        Parameters
+        ----------
+        r : array, shape (..., k)
+            Residual.
+        alpha : float or array, shape (..., 1)
+            Damping; infinity means no correction.
+
+        Returns
+        -------
+        correction : array, shape (..., n)
+            The correction of x.
+        image : array, shape (..., k)
+            The image coordinates of the correction.
+        """
         coordinates = r * (self.singular_values / (self.singular_values**2 + alpha))
         return self.synthesis(coordinates), coordinates
 
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
+        """Return ``r`` and the squared singular values, since K is diagonal in the basis.
+
+        Parameters
+        ----------
+        r : array, shape (..., k)
+            Residual.
+        settled : callable
+            Not used, since the result is exact.
+
+        Returns
+        -------
+        coordinates : array, shape (..., k)
+            The residual itself.
+        squares : array, shape (k,), or float
+            Squared singular values of Phi.
+        """
         return r, self.singular_values**2
 
 
 class SingularVectors(Orthonormal):
-    """Row space of a dense Phi by a singular value decomposition, truncated at its numerical rank.
+    """Row space of a dense Phi by a singular value decomposition, truncated at the numerical rank.
 
-    The decomposition runs in double precision whatever Phi's dtype.
+    The decomposition runs in double precision, whatever the dtype of Phi.
+
+    Parameters
+    ----------
+    Phi : array, shape (m, n)
+        The matrix.
+    rank_tol : float
+        Singular values up to ``rank_tol`` times the largest one count as zero.
+
+    Attributes
+    ----------
+    rank : int
+        Numerical rank of Phi.
+    singular_values : array, shape (rank,)
+        The singular values that do not count as zero.
     """
 
     def __init__(self, Phi: Array, rank_tol: float) -> None:
@@ -127,50 +324,189 @@ class SingularVectors(Orthonormal):
 
     @property
     def basis(self) -> tuple[Array, Array, Array]:
-        """V and V^H (its plain transpose), and the singular values: what compiled kernels work with."""
+        """Matrices conj(V) and V^T, which multiply rows from the right, and the singular values, for the kernels."""
         return self._analysis, self._synthesis, self.singular_values
 
     def image(self, x: Array) -> Array:
+        """Compute V^H x for every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Image coordinates.
+        """
         return _flat_product(x, self._analysis)
 
     def image_of_sparse(self, x: Array, nonzeros: int) -> Array:
+        """Compute V^H x for sparse rows, by a sparse product where it is faster.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+        nonzeros : int
+            Upper bound on the number of nonzeros in a row.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Image coordinates.
+        """
         return sparse_product(x, self._analysis, nonzeros)
 
     def synthesis(self, image: Array) -> Array:
+        """Compute the point V a of the row space with the given coordinates.
+
+        Parameters
+        ----------
+        image : array, shape (..., k)
+            Coordinates a.
+
+        Returns
+        -------
+        array, shape (..., n)
+            The point V a.
+        """
         return _flat_product(image, self._synthesis)
 
     def target(self, y: Array) -> Array:
+        """Compute U^H y for every row of ``y``.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+
+        Returns
+        -------
+        array, shape (..., k)
+            The target of a projection, in image coordinates.
+        """
         return _flat_product(y, self._left)
 
     def defect(self, y: Array, target: Array) -> Array:
+        """Compute the norm of y - U U^H y for every row of ``y``.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+        target : array, shape (..., k)
+            Their image coordinates, as computed by :meth:`target`.
+
+        Returns
+        -------
+        array, shape (...)
+            The norms.
+        """
         return norm(y - _flat_product(target, conj(self._left).T))
 
 
 class TightFrame(Orthonormal):
-    """Row space of a Phi with Phi Phi^H = c I: its rows over sqrt(c) are the orthonormal basis."""
+    """Row space of an operator with Phi Phi^H = c I: the rows of Phi / sqrt(c) are an orthonormal basis.
+
+    Parameters
+    ----------
+    forward : callable
+        Function that computes Phi x.
+    adjoint : callable
+        Function that computes Phi^H r.
+    bound : float
+        The frame bound c.
+    """
 
     def __init__(self, forward: Callable[[Array], Array], adjoint: Callable[[Array], Array], bound: float) -> None:
         self._forward, self._adjoint = forward, adjoint
         self.singular_values = bound**0.5
 
     def image(self, x: Array) -> Array:
+        """Compute Phi x / sqrt(c) for every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Image coordinates.
+        """
         return self._forward(x) / self.singular_values
 
     def synthesis(self, image: Array) -> Array:
+        """Compute Phi^H a / sqrt(c).
+
+        Parameters
+        ----------
+        image : array, shape (..., m)
+            Coordinates a.
+
+        Returns
+        -------
+        array, shape (..., n)
+            The point V a.
+        """
         return self._adjoint(image) / self.singular_values
 
     def target(self, y: Array) -> Array:
+        """Return ``y``, since the range of Phi is the whole space.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+
+        Returns
+        -------
+        array, shape (..., m)
+            The target of a projection, in image coordinates.
+        """
         return y
 
     def defect(self, y: Array, target: Array) -> Array:
+        """Return zeros, since the range of Phi is the whole space.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+        target : array, shape (..., m)
+            Their image coordinates, as computed by :meth:`target`.
+
+        Returns
+        -------
+        array, shape (...)
+            The norms.
+        """
         return 0 * norm(y)
 
 
 class ConjugateGradients(RowSpace):
-    """Row space of a Phi known only by its products: image coordinates are Phi x, solves are CGLS runs.
+    """Row space of an operator known only by its products: image coordinates are Phi x, solves are CGLS runs.
 
-    A run ends when every row's normal residual is below ``tol`` times its start (1e-10, or 1e-5 in single
-    precision), or after ``max_iter`` steps (4 min(m, n), at least 50), which ``unfinished`` counts.
+    A run ends when the norm of every row's gradient is below the tolerance (1e-10, or 1e-5 in single precision)
+    times its initial value, or after ``max_iter`` steps. Runs that end at ``max_iter`` are counted in
+    ``unfinished``.
+
+    Parameters
+    ----------
+    forward : callable
+        Function that computes Phi x.
+    adjoint : callable
+        Function that computes Phi^H r.
+    shape : tuple of int
+        Shape (m, n) of Phi.
+
+    Attributes
+    ----------
+    max_iter : int
+        Maximum number of steps, 4 min(m, n) but at least 50.
     """
 
     def __init__(
@@ -180,22 +516,101 @@ class ConjugateGradients(RowSpace):
         self.max_iter = max(50, 4 * min(shape))
 
     def tolerance(self, like: Array) -> float:
+        """Relative accuracy of a solve in the precision of ``like``.
+
+        Parameters
+        ----------
+        like : array
+            Array of the working precision.
+
+        Returns
+        -------
+        float
+            1e-5 in single precision, otherwise 1e-10.
+        """
         return 1e-5 if is_single(like) else 1e-10
 
     def image(self, x: Array) -> Array:
+        """Compute Phi x for every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Image coordinates.
+        """
         return self._forward(x)
 
     def target(self, y: Array) -> Array:
+        """Project every row of ``y`` onto the range of Phi, by a CGLS run.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+
+        Returns
+        -------
+        array, shape (..., m)
+            The target of a projection, in image coordinates.
+        """
         return self.correction(y, 0.0)[1]
 
     def defect(self, y: Array, target: Array) -> Array:
+        """Compute the norm of y - target for every row of ``y``.
+
+        Parameters
+        ----------
+        y : array, shape (..., m)
+            Measurements.
+        target : array, shape (..., m)
+            Their image coordinates, as computed by :meth:`target`.
+
+        Returns
+        -------
+        array, shape (...)
+            The norms.
+        """
         return norm(y - target)
 
     def residual(self, image: Array, target: Array) -> Array:
+        """Compute Phi x - target.
+
+        Parameters
+        ----------
+        image : array, shape (..., m)
+            Image coordinates of x.
+        target : array, shape (..., m)
+            Image coordinates of y.
+
+        Returns
+        -------
+        array, shape (..., m)
+            The residual.
+        """
         return image - target
 
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
-        """Gauss quadrature by Lanczos' iteration: eigenvalues of its tridiagonal matrix, weights of their vectors."""
+        """Compute coordinates and eigenvalues by Gauss quadrature with the Lanczos iteration.
+
+        Parameters
+        ----------
+        r : array, shape (..., k)
+            Residual.
+        settled : callable
+            Function of the coordinates and eigenvalues that returns whether they are accurate enough.
+
+        Returns
+        -------
+        coordinates : array, shape (..., j)
+            Weights from the first entries of the eigenvectors of the tridiagonal matrix.
+        squares : array, shape (..., j)
+            Eigenvalues of the tridiagonal matrix.
+        """
         xp, size = namespace(r), norm(r)[..., None]
         before, vector = xp.zeros_like(r), r / xp.where(size > 0, size, xp.ones_like(size))
         diagonal: list[Array] = []
@@ -206,7 +621,7 @@ class ConjugateGradients(RowSpace):
             diagonal.append(real_vecdot(vector, image)[..., None])
             image = image - diagonal[-1] * vector
             length = norm(image)[..., None]
-            # Where nothing is left, all that r can reach has been seen.
+            # Where nothing is left, the Krylov space of r is exhausted.
             left = length > 10 * epsilon(r) * diagonal[0]
             beside.append(xp.where(left, length, xp.zeros_like(length)))
             before, vector = vector, xp.where(left, image / xp.where(left, length, xp.ones_like(length)), 0 * image)
@@ -222,6 +637,22 @@ class ConjugateGradients(RowSpace):
         return coordinates, squares
 
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
+        """Compute Phi^H (K + alpha I)^-1 r and its image, by a CGLS run.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Residual.
+        alpha : float or array, shape (..., 1)
+            Damping; infinity means no correction.
+
+        Returns
+        -------
+        correction : array, shape (..., n)
+            The correction of x.
+        image : array, shape (..., m)
+            The image coordinates of the correction.
+        """
         xp = namespace(r)
         alpha = alpha + xp.zeros_like(norm(r))[..., None]
         moving = xp.isfinite(alpha)
@@ -234,7 +665,8 @@ class ConjugateGradients(RowSpace):
         goal = self.tolerance(r) ** 2 * energy
         lowest = energy
         for _ in range(self.max_iter):
-            # A residual that no x can lessen leaves only rounding to follow, which grows: stop a row when it does.
+            # Where no x can reduce the residual further, the iteration only amplifies rounding errors: stop a row
+            # once its gradient grows.
             lowest = xp.minimum(lowest, energy)
             going = (energy > goal) & (energy <= 1e6 * lowest)
             if not bool(xp.any(going)):
@@ -257,7 +689,7 @@ class ConjugateGradients(RowSpace):
 
 
 def _decomposed(matrix: Array) -> tuple[Array, Array, Array]:
-    """The thin singular value decomposition; by LAPACK for arrays on a GPU, whose own takes ten times as long."""
+    """Thin singular value decomposition, by LAPACK also for GPU arrays: a GPU's own routine takes ten times as long."""
     if on_host(matrix):
         return tuple(namespace(matrix).linalg.svd(matrix, full_matrices=False))
     U, s, Vh = (from_numpy(part, matrix) for part in np.linalg.svd(to_numpy(matrix), full_matrices=False))
@@ -265,11 +697,11 @@ def _decomposed(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def _tridiagonal_spectrum(diagonal: list[Array], beside: list[Array]) -> tuple[Array, Array]:
-    """Eigenvalues of tridiagonal matrices, none below zero, and the first entries of their eigenvectors."""
+    """Eigenvalues of tridiagonal matrices, clipped at zero, and the first entries of their eigenvectors."""
     xp, steps = namespace(diagonal[0]), np.arange(len(diagonal))
 
     def placed(numbers: list[Array], offset: int) -> Array:
-        """A matrix with the numbers beside its diagonal, in double precision whatever theirs."""
+        """Matrix with the numbers on the diagonal at the given offset, in double precision."""
         places = xp.astype(from_numpy(steps[:, None] + offset == steps, numbers[0]), xp.float64)
         return xp.astype(xp.concat(numbers, axis=-1), xp.float64)[..., None] * places
 
@@ -279,7 +711,7 @@ def _tridiagonal_spectrum(diagonal: list[Array], beside: list[Array]) -> tuple[A
 
 
 def _flat_product(rows: Array, matrix: Array) -> Array:
-    """rows @ matrix as one product, whatever the leading axes: one pass over ``matrix`` even for stacked batches."""
+    """Product rows @ matrix with the leading axes flattened: ``matrix`` is read only once even for stacked batches."""
     xp = namespace(rows)
     flat = xp.reshape(rows, (math.prod(rows.shape[:-1]), rows.shape[-1])) @ matrix
     return xp.reshape(flat, (*rows.shape[:-1], matrix.shape[-1]))

@@ -1,4 +1,4 @@
-"""Phi as a SciPy sparse matrix."""
+"""Operator given as a SciPy sparse matrix."""
 
 from __future__ import annotations
 
@@ -22,9 +22,27 @@ from .row_space import RowSpace, SingularVectors
 
 
 class SparseOperator(HostOperator):
-    """Phi as a ``scipy.sparse`` matrix or array.
+    """Operator given as a ``scipy.sparse`` matrix or array.
 
-    Up to ``SMALL`` entries, zeros included, it is factored like a dense one: that is faster than iterating.
+    A matrix of up to ``SMALL`` entries, zeros included, is factored like a dense one, which is faster than an
+    iterative solver.
+
+    Parameters
+    ----------
+    Phi : SciPy sparse matrix or array, shape (m, n)
+        The matrix, in any sparse format.
+    rank_tol : float, optional
+        Singular values up to ``rank_tol`` times the largest one count as zero. The default is max(m, n) times the
+        machine epsilon of the dtype of ``Phi``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse
+    >>> import sparsect
+    >>> operator = sparsect.SparseOperator(scipy.sparse.eye_array(3, 5, format="csr"))
+    >>> operator.adjoint(np.ones((1, 3)))
+    array([[1., 1., 1., 0., 0.]])
     """
 
     SMALL = 2**20
@@ -38,24 +56,64 @@ class SparseOperator(HostOperator):
         except ValueError as error:
             raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
         rows = Phi.tocsr()
-        # A matrix of its own around the numbers, since a CSR matrix of the caller's comes back as it is.
+        # tocsr returns a CSR matrix itself, not a copy: build a new matrix so that the caller's is not changed.
         self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)
         if self.Phi.nnz:
             check_magnitude("Phi", self.Phi.data[None, :])
         self.dtype = self.Phi.data.dtype
         self.shape = self.Phi.shape
         self._adjoint = self.Phi.conj().T.tocsr()
-        # The rank is that of the Phi that came in, whatever precision is worked in.
+        # The rank is that of the original Phi, whatever the working precision.
         self.rank_tol = max(self.shape) * epsilon(self.Phi.data) if rank_tol is None else rank_tol
         self._promoted: dict[str, SparseOperator] = {}
 
     def forward(self, x: Array) -> Array:
+        """Compute Phi x for every row of ``x``, as a sparse product.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Their images Phi x.
+        """
         return through_columns(self.Phi.__matmul__, x)
 
     def adjoint(self, r: Array) -> Array:
+        """Compute Phi^H r for every row of ``r``, as a sparse product.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Vectors in the space of the measurements, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Phi^H r.
+        """
         return through_columns(self._adjoint.__matmul__, r)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
+        """Convert Phi and ``y`` to a common dtype.
+
+        The converted operator is cached, so that Phi is factored only once per dtype.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator, or a copy in the common dtype.
+        y : array, shape (batch, m)
+            The measurements in the common dtype.
+        """
         _, y = super().prepared(y)
         if y.dtype == self.dtype:
             return self, y
@@ -65,10 +123,11 @@ class SparseOperator(HostOperator):
 
     @cached_property
     def column_energy(self) -> float:
+        """Mean squared norm of the columns of Phi, or 1 if Phi is zero."""
         return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
 
     def _divided(self, unit: float) -> Operator:
-        # SciPy divides by numbers in double precision.
+        # SciPy would divide in double precision and return float64 for a float32 matrix.
         return SparseOperator(self.Phi * self.dtype.type(1 / unit), self.rank_tol)
 
     def _factor(self) -> RowSpace:

@@ -1,4 +1,4 @@
-"""Chosen samples of a fast orthonormal transform: operators that are never formed as a matrix."""
+"""Subsampled fast orthonormal transforms, never formed as a matrix."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ from ..backend.checks import reject, shown, whole_number
 from . import transforms
 from .base import Operator
 
-# Numbers in a signal that no machine has room for.
+# Largest accepted number of entries of a signal; no machine has memory for more.
 LARGEST = 2**40
 
 
 class _Subsampled(Operator):
-    """Chosen samples of an orthonormal transform of a signal of the given shape, never formed as a matrix.
-
-    Parameters
-    ----------
-    shape_of_signal : length of the signal, or its (rows, columns); signals come flattened, n is their product.
-    samples : distinct indices, below n, of the transform coefficients that are measured.
-    """
+    """Subsampled orthonormal transform of a signal of the given shape, never formed as a matrix."""
 
     frame_bound = 1.0
 
@@ -43,13 +37,28 @@ class _Subsampled(Operator):
         if self.samples.min() < 0 or self.samples.max() >= n or np.unique(self.samples).size < self.samples.size:
             raise reject("samples", "indices out of range or repeated", f"distinct indices from 0 to {n - 1}")
         self.shape = (self.samples.size, n)
-        # Position of every coefficient among the measured ones; those not measured point at an appended zero.
+        # Position of every coefficient among the measured ones; unmeasured coefficients point at an appended zero.
         self._position = np.full(n, self.samples.size)
         self._position[self.samples] = np.arange(self.samples.size)
 
     @classmethod
     def random(cls, shape_of_signal: int | Sequence[int], m: int, rng: Any = None) -> Any:
-        """``m`` samples drawn at random without repetition."""
+        """Draw ``m`` distinct samples at random.
+
+        Parameters
+        ----------
+        shape_of_signal : int or sequence of int
+            Length of the signal, or its shape.
+        m : int
+            Number of samples, from 1 to n.
+        rng : int, numpy.random.Generator or None, optional
+            Seed or random generator.
+
+        Returns
+        -------
+        Operator
+            An operator of this class, with the samples in ascending order.
+        """
         n = math.prod(_sides(shape_of_signal))
         m = whole_number("m", m, 1, n)
         return cls(shape_of_signal, np.sort(generator(rng).choice(n, m, replace=False)))
@@ -63,10 +72,34 @@ class _Subsampled(Operator):
     def _inverse(x: Array, ndim: int) -> Array: ...
 
     def forward(self, x: Array) -> Array:
+        """Compute the selected transform coefficients of every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., m)
+            Their images Phi x.
+        """
         spectrum = self._reshaped(self._transform, x)
         return namespace(x).take(spectrum, from_numpy(self.samples, x), axis=-1)
 
     def adjoint(self, r: Array) -> Array:
+        """Compute the inverse transform of every row of ``r``, with zeros for the other coefficients.
+
+        Parameters
+        ----------
+        r : array, shape (..., m)
+            Vectors in the space of the measurements, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Phi^H r.
+        """
         xp = namespace(r)
         padded = xp.concat([r, xp.zeros_like(r[..., :1])], axis=-1)
         return self._reshaped(self._inverse, xp.take(padded, from_numpy(self._position, r), axis=-1))
@@ -77,23 +110,98 @@ class _Subsampled(Operator):
         return xp.reshape(transform(shaped, len(self.shape_of_signal)), x.shape)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
+        """Return the operator and ``y`` unchanged, since the transform works in any dtype.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator.
+        y : array, shape (batch, m)
+            The measurements.
+        """
         return self, y
 
 
 class SubsampledDCT(_Subsampled):
-    """Chosen coefficients of the orthonormal cosine transform (DCT-II) of a one- or two-dimensional signal."""
+    """Selected coefficients of the orthonormal discrete cosine transform (DCT-II) of a signal.
+
+    The operator is a tight frame (Phi Phi^T = I), so projections need no factorization.
+
+    Parameters
+    ----------
+    shape_of_signal : int or sequence of int
+        Length of the signal, or its shape, such as (rows, columns). Signals are passed flattened; n is the product
+        of the sides.
+    samples : array of int, shape (m,)
+        Distinct indices, from 0 to n - 1, of the transform coefficients that are measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> operator = sparsect.SubsampledDCT((8, 8), samples=[0, 3, 10])
+    >>> operator.shape
+    (3, 64)
+    >>> operator.forward(np.ones((1, 64))).round(6) + 0.0
+    array([[8., 0., 0.]])
+    >>> sparsect.SubsampledDCT.random(100, m=20, rng=0).shape
+    (20, 100)
+    """
 
     _transform = staticmethod(transforms.cosine)
     _inverse = staticmethod(transforms.inverse_cosine)
 
 
 class SubsampledFourier(_Subsampled):
-    """Chosen coefficients of the unitary Fourier transform; signals and samples are complex."""
+    """Selected coefficients of the unitary discrete Fourier transform of a signal.
+
+    Signals and samples are complex. The operator is a tight frame (Phi Phi^H = I), so projections need no
+    factorization.
+
+    Parameters
+    ----------
+    shape_of_signal : int or sequence of int
+        Length of the signal, or its shape, such as (rows, columns). Signals are passed flattened; n is the product
+        of the sides.
+    samples : array of int, shape (m,)
+        Distinct indices, from 0 to n - 1, of the transform coefficients that are measured.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> operator = sparsect.SubsampledFourier(16, samples=[0, 1, 5])
+    >>> operator.shape
+    (3, 16)
+    >>> operator.forward(np.ones((1, 16), dtype=complex)).real.round(6)
+    array([[4., 0., 0.]])
+    >>> operator.dot_test() < 1e-12
+    True
+    """
 
     _transform = staticmethod(transforms.fourier)
     _inverse = staticmethod(transforms.inverse_fourier)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
+        """Convert ``y`` to a complex dtype.
+
+        Parameters
+        ----------
+        y : array, shape (batch, m)
+            Measurements.
+
+        Returns
+        -------
+        operator : Operator
+            This operator.
+        y : array, shape (batch, m)
+            The measurements as complex numbers of the same precision.
+        """
         xp = namespace(y)
         if is_complex(y):
             return self, y
@@ -104,7 +212,7 @@ class SubsampledFourier(_Subsampled):
 
 
 def _sides(shape_of_signal: Any) -> tuple[int, ...]:
-    """The sides of a signal given as a length or as a sequence of lengths."""
+    """Sides of a signal given as a length or as a sequence of lengths."""
     sides = tuple(shape_of_signal) if isinstance(shape_of_signal, Sequence) else (shape_of_signal,)
     if not sides or isinstance(shape_of_signal, str):
         raise reject("shape_of_signal", shown(shape_of_signal), "a length, or a tuple of lengths")

@@ -1,4 +1,4 @@
-"""Orthonormal Fourier and cosine transforms over the last axes: SciPy's for NumPy, FFT-based elsewhere."""
+"""Orthonormal Fourier and cosine transforms over the last axes: by SciPy for NumPy arrays, by FFTs otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from ..backend.arrays import Array, is_complex, is_numpy, namespace
 
 
 def fourier(x: Array, ndim: int) -> Array:
-    """Unitary discrete Fourier transform over the last ``ndim`` axes."""
+    """Compute the unitary discrete Fourier transform over the last ``ndim`` axes.
+
+    Parameters
+    ----------
+    x : array
+        Signals.
+    ndim : int
+        Number of trailing axes to transform.
+
+    Returns
+    -------
+    array
+        The coefficients, complex and of the same shape.
+    """
     xp = namespace(x)
     if is_numpy(xp):
         import scipy.fft
@@ -19,7 +32,20 @@ def fourier(x: Array, ndim: int) -> Array:
 
 
 def inverse_fourier(x: Array, ndim: int) -> Array:
-    """Inverse (and adjoint) of :func:`fourier`."""
+    """Compute the inverse, which is also the adjoint, of :func:`fourier`.
+
+    Parameters
+    ----------
+    x : array
+        Coefficients.
+    ndim : int
+        Number of trailing axes to transform.
+
+    Returns
+    -------
+    array
+        The signals, complex and of the same shape.
+    """
     xp = namespace(x)
     if is_numpy(xp):
         import scipy.fft
@@ -29,7 +55,20 @@ def inverse_fourier(x: Array, ndim: int) -> Array:
 
 
 def cosine(x: Array, ndim: int) -> Array:
-    """Orthonormal DCT-II over the last ``ndim`` axes."""
+    """Compute the orthonormal DCT-II over the last ``ndim`` axes.
+
+    Parameters
+    ----------
+    x : array
+        Signals, real or complex.
+    ndim : int
+        Number of trailing axes to transform.
+
+    Returns
+    -------
+    array
+        The coefficients, of the same shape.
+    """
     if is_numpy(namespace(x)):
         import scipy.fft
 
@@ -38,7 +77,20 @@ def cosine(x: Array, ndim: int) -> Array:
 
 
 def inverse_cosine(x: Array, ndim: int) -> Array:
-    """Inverse (and adjoint) of :func:`cosine`."""
+    """Compute the inverse, which is also the adjoint, of :func:`cosine`.
+
+    Parameters
+    ----------
+    x : array
+        Coefficients, real or complex.
+    ndim : int
+        Number of trailing axes to transform.
+
+    Returns
+    -------
+    array
+        The signals, of the same shape.
+    """
     if is_numpy(namespace(x)):
         import scipy.fft
 
@@ -51,7 +103,7 @@ def _last(ndim: int) -> tuple[int, ...]:
 
 
 def _along_axes(transform: Callable[[Array], Array], x: Array, ndim: int) -> Array:
-    """Apply a last-axis transform of real rows along each of the last ``ndim`` axes, real or complex."""
+    """Apply a last-axis transform of real rows along each of the last ``ndim`` axes of a real or complex array."""
     xp = namespace(x)
     if is_complex(x):
         return _along_axes(transform, xp.real(x), ndim) + 1j * _along_axes(transform, xp.imag(x), ndim)
@@ -61,7 +113,7 @@ def _along_axes(transform: Callable[[Array], Array], x: Array, ndim: int) -> Arr
 
 
 def _cosine_rows(x: Array) -> Array:
-    """DCT-II of real rows by one FFT of the same length (Makhoul 1980)."""
+    """DCT-II of real rows by one FFT of the same length (Makhoul, 1980)."""
     xp, n = namespace(x), x.shape[-1]
     folded = xp.concat([x[..., ::2], xp.flip(x[..., 1::2], axis=-1)], axis=-1)
     spectrum = xp.fft.fft(_as_complex(folded), axis=-1) * _twiddle(x, n, -1.0)
@@ -94,7 +146,7 @@ def _twiddle(x: Array, n: int, sign: float) -> Array:
 
 
 def _scale(x: Array, n: int) -> Array:
-    """Row of factors that makes the transform orthonormal."""
+    """Factors, one per coefficient, that make the transform orthonormal."""
     xp = namespace(x)
     ones = xp.ones((n,), dtype=x.dtype, device=x.device)
     return xp.concat([ones[:1] * math.sqrt(1 / n), ones[1:] * math.sqrt(2 / n)])

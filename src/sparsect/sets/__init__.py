@@ -1,4 +1,4 @@
-"""What is asked of x? One small file for each set, with its projection."""
+"""The sets of which a solution is a common point, and their projections."""
 
 from .affine import Affine
 from .ball import Ball

@@ -1,4 +1,4 @@
-"""B = {x : ||Phi x - y|| <= noise_norm}, projected onto exactly."""
+"""The set B = {x : ||Phi x - y|| <= noise_norm} and its exact projection."""
 
 from __future__ import annotations
 
@@ -10,26 +10,59 @@ from ..operators.row_space import RowSpace
 from ..problems import Problem
 from .base import DataSet
 
-# Newton's iteration for the ball took at most 19 steps on anything tried; this only bounds it.
+# Bound on the Newton steps of a projection onto the ball; at most 19 were needed in all tests.
 MAX_NEWTON = 60
 
 
 @dataclass(frozen=True)
 class Ball(DataSet):
-    """B = {x : ||Phi x - y|| <= noise_norm}, projected onto exactly.
+    """The set B = {x : ||Phi x - y|| <= noise_norm}, with exact projection.
 
-    The nearest point is the relaxed one for the alpha at which the residual has just the norm allowed; with
-    nu = 1 / alpha, that is 1 / ||(I + nu K)^-1 r|| = 1 / radius, K = Phi Phi^H. The left side is concave and
-    increasing in nu, so Newton's iteration from nu = 0 climbs to the root without ever passing it.
+    Notes
+    -----
+    The projection is the proximal step for the alpha at which the norm of the residual equals the radius. With
+    nu = 1 / alpha and K = Phi Phi^H, this condition is::
+
+        1 / ||(I + nu K)^-1 r|| = 1 / radius
+
+    The left side is concave and increasing in nu, so Newton's iteration from nu = 0 approaches the root
+    monotonically from below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> Phi, y = np.array([[1.0, 0.0]]), np.array([3.0])
+    >>> sparsect.project_data([0.0, 5.0], Phi, y, data_set=sparsect.Ball(), noise_norm=1.0).round(6)
+    array([2., 5.])
     """
 
     def radius(self, problem: Problem, target: Array) -> Array:
+        """Compute the residual norm allowed in each row within the range of Phi.
+
+        Parameters
+        ----------
+        problem : Problem
+            Problem whose ``noise_norm`` is the radius of the ball.
+        target : array, shape (batch, k)
+            The data in image coordinates.
+
+        Returns
+        -------
+        array, shape (batch,)
+            The radii.
+
+        Raises
+        ------
+        InputError
+            If ``noise_norm`` is None, or smaller than the distance of y from the range of Phi.
+        """
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
         defect = problem.operator.row_space.defect(problem.y, target)
         xp = namespace(defect)
         slack = problem.noise_norm - defect
-        # The defect is known only to the accuracy of a solve.
+        # The defect is known only up to the accuracy of a solve.
         short = slack < -10 * problem.operator.row_space.tolerance(problem.y) * norm(problem.y)
         if bool(xp.any(short)):
             row = int(xp.argmax(xp.astype(short, xp.int8)))
@@ -40,9 +73,25 @@ class Ball(DataSet):
         return xp.sqrt(squared)
 
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
+        """Compute the damping alpha at which the residual of the projection has the norm ``radius``.
+
+        Parameters
+        ----------
+        space : RowSpace
+            Row space of Phi.
+        residual : array, shape (batch, k)
+            Residual in image coordinates.
+        radius : array, shape (batch,)
+            Residual norm allowed in each row.
+
+        Returns
+        -------
+        array, shape (batch, 1)
+            The damping of each row; infinite where the point is in the ball already.
+        """
         xp, eps = namespace(residual), epsilon(residual)
         length = norm(residual)[..., None]
-        # A radius of zero asks for nu = infinity; rounding level is as near as floating point comes.
+        # A radius of zero would require nu = infinity; it is replaced by a radius at rounding level.
         goal = xp.where(radius[..., None] > eps * length, radius[..., None] + 0 * length, eps * length)
         found = [xp.zeros_like(length)]
 
@@ -57,7 +106,7 @@ class Ball(DataSet):
 
 
 def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
-    """nu of at least 0 at which the norm of coordinates / (1 + nu squares) has come down to ``goal``, (..., 1)."""
+    """Find nu >= 0 at which the norm of coordinates / (1 + nu squares) equals ``goal``, shape (..., 1)."""
     xp, eps = namespace(coordinates), epsilon(coordinates)
     goal = xp.astype(goal, real_dtype(coordinates))
     nu = xp.zeros_like(goal)
@@ -68,7 +117,8 @@ def _secular_root(coordinates: Array, squares: Array, goal: Array) -> Array:
         if not bool(xp.any(going)):
             break
         safe = xp.where(going, length, xp.ones_like(length))
-        # Squares of coordinates times those of Phi may leave the range of the dtype; those of a unit vector do not.
+        # Squared coordinates times squared singular values may leave the range of the dtype; with a unit vector
+        # they do not.
         unit = shrunk / safe
         slope = real_vecdot(unit, squares / (1 + nu * squares) * unit)[..., None]
         going = going & (slope > 0)

@@ -1,4 +1,4 @@
-"""P_B: move x to the nearest point that agrees with the data."""
+"""The projection P_B onto the points that agree with the data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from .base import DataSet, check_data_set
 
 
 class DataProjection:
-    """P_B for one problem, in the image coordinates of Phi's row space.
+    """Projection P_B for one problem, in the image coordinates of Phi's row space.
 
-    Solvers that keep ``image(x)`` beside x need one product with the basis for a correction and one for an image.
+    Solvers that store ``image(x)`` along with x need one product with the basis for a correction and one for an
+    image.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem that provides Phi and the sparsity.
+    data_set : DataSet, optional
+        The set B. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
     """
 
     def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
@@ -27,33 +35,109 @@ class DataProjection:
         self.sparsity = problem.sparsity
 
     def target(self, problem: Problem) -> tuple[Array, Array]:
-        """The problem's data in image coordinates and the radius each row is allowed."""
+        """Compute the data of a problem in image coordinates and the radius allowed in each row.
+
+        Parameters
+        ----------
+        problem : Problem
+            Problem that provides y and the noise norm.
+
+        Returns
+        -------
+        target : array, shape (batch, k)
+            The data in image coordinates.
+        radius : array, shape (batch,)
+            Residual norm allowed in each row.
+        """
         target = self.space.target(problem.y)
         return target, self.data_set.radius(problem, target)
 
     def image(self, x: Array) -> Array:
-        """Image coordinates of every row of ``x``."""
+        """Compute the image coordinates of every row of ``x``.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Their image coordinates.
+        """
         return self.space.image(x)
 
     def image_of_sparse(self, x: Array, nonzeros: int | None = None) -> Array:
-        """Image coordinates of rows that are in A, with as few ``nonzeros`` as is known."""
+        """Compute the image coordinates of sparse rows.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Signals, one per row.
+        nonzeros : int, optional
+            Upper bound on the number of nonzeros in a row. The default is the sparsity of the problem.
+
+        Returns
+        -------
+        array, shape (..., k)
+            Their image coordinates.
+        """
         return self.space.image_of_sparse(x, self.sparsity if nonzeros is None else nonzeros)
 
     def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
-        """x - P_B(x) and its image, from the image of x alone."""
+        """Compute x - P_B(x) and its image from the image of x alone.
+
+        Parameters
+        ----------
+        image : array, shape (batch, k)
+            Image coordinates of x.
+        target : array, shape (batch, k)
+            The data in image coordinates.
+        radius : array, shape (batch,)
+            Residual norm allowed in each row.
+
+        Returns
+        -------
+        correction : array, shape (batch, n)
+            The difference x - P_B(x).
+        image : array, shape (batch, k)
+            Its image coordinates.
+        """
         residual = self.space.residual(image, target)
         return self.space.correction(residual, self.data_set.damping(self.space, residual, radius))
 
 
 def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, noise_norm: Any = None) -> Array:
-    """P_B: every row of ``x`` moved to the nearest point that agrees with the data.
+    """Project every row of ``x`` onto the set of points that agree with the data.
 
     Parameters
     ----------
-    x : (n,) or (batch, n)
-    Phi, y : as for :func:`sparsect.recover`
-    data_set : Affine, ProximalStep or Ball. Default: Ball if ``noise_norm`` is given, otherwise Affine.
-    noise_norm : radius of the ball, a number or one for each row.
+    x : array, shape (n,) or (batch, n)
+        Points to project, one per row. A single point is projected for every row of ``y``.
+    Phi : array, SciPy sparse matrix, LinearOperator or Operator, shape (m, n)
+        Linear map, as in :func:`sparsect.recover`.
+    y : array, shape (m,) or (batch, m)
+        Measurements, as in :func:`sparsect.recover`.
+    data_set : DataSet, optional
+        Affine, ProximalStep or Ball. The default is Ball if ``noise_norm`` is given, otherwise Affine.
+    noise_norm : float or array, shape (batch,), optional
+        Radius of the ball, one number for all rows or one for each row.
+
+    Returns
+    -------
+    array, shape (n,) or (batch, n)
+        The projections P_B(x); a vector if both ``x`` and ``y`` are vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=20, n=50, sparsity=3, rng=0)
+    >>> projected = sparsect.project_data(np.zeros(50), problem.Phi, problem.y)
+    >>> projected.shape
+    (1, 50)
+    >>> np.allclose(projected @ problem.Phi.T, problem.y)
+    True
     """
     check_data_set(data_set)
     problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)

@@ -10,9 +10,29 @@ from .base import DataSet
 
 @dataclass(frozen=True)
 class ProximalStep(DataSet):
-    """B softened: a step towards {Phi x = y} that spares directions in which Phi is weak (sigma^2 below ``alpha``).
+    """Proximal step towards {x : Phi x = y}, a relaxed form of the affine set.
 
-    Not a projection but the proximal map of ||Phi x - y||^2 / (2 alpha).
+    The step is not a projection but the proximal map of ||Phi x - y||^2 / (2 alpha). It changes x little in
+    directions where Phi is weak, that is, whose squared singular values are below ``alpha``.
+
+    Parameters
+    ----------
+    alpha : float
+        Damping, at least 0. At 0 the step is the projection onto the affine set.
+
+    Notes
+    -----
+    The step is::
+
+        x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> Phi, y = np.array([[1.0, 0.0]]), np.array([4.0])
+    >>> sparsect.project_data([0.0, 0.0], Phi, y, data_set=sparsect.ProximalStep(alpha=1.0)).round(6)
+    array([2., 0.])
     """
 
     alpha: float

@@ -1,4 +1,4 @@
-"""A = {at most s nonzeros}: keep the s largest magnitudes."""
+"""The set A of sparse vectors and its projection, which keeps the s largest magnitudes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,28 @@ from ..kernels.thresholding import keep_largest
 
 
 def project_sparse(x: Any, sparsity: int) -> Array:
-    """P_A: every row of ``x`` with all but its ``sparsity`` largest magnitudes set to zero.
+    """Project every row of ``x`` onto the set of vectors with at most ``sparsity`` nonzeros.
 
-    Exactly ``sparsity`` entries are kept; among equal magnitudes the first ones win.
+    All but the ``sparsity`` entries of largest magnitude are set to zero. Exactly ``sparsity`` entries are kept;
+    among equal magnitudes, those with the lowest indices are kept.
 
     Parameters
     ----------
-    x : (..., n), real or complex
-    sparsity : from 0 to n
+    x : array, shape (..., n)
+        Points to project, one per row, real or complex.
+    sparsity : int
+        Number of entries to keep, from 0 to n.
+
+    Returns
+    -------
+    array, shape (..., n)
+        The projections P_A(x).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> sparsect.project_sparse([3.0, -1.0, 2.0, -5.0], sparsity=2)
+    array([ 3.,  0.,  0., -5.])
     """
     x = floating("x", x)
     if x.ndim == 0:

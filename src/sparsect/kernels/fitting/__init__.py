@@ -1,4 +1,4 @@
-"""Least squares on given supports where Phi is there as an array, in double precision."""
+"""Least-squares fits on given supports for a dense Phi, in double precision."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ import numpy as np
 from ...backend.arrays import Array, conj, contiguous, has_kernels, is_complex, worth_compiling
 from . import plain
 
-# Squared distance of a unit column from the span of others, for each of their entries, that is rounding.
+# A unit column is dependent if its squared distance from the span of the others, per entry, is at most this, which is
+# the level of rounding errors.
 DEPENDENT = 4 * 2.0**-52
 
 
 class DensePhi(Protocol):
-    """What a fit reads of Phi."""
+    """Attributes of a dense operator that a fit uses.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape (m, n) of Phi.
+    Phi : array, shape (m, n)
+        The matrix.
+    columns : array, shape (n, m)
+        Contiguous transpose of Phi.
+    gram_matrix : array, shape (n, n)
+        Phi^H Phi.
+    double_gram_matrix : array, shape (n, n)
+        Phi^H Phi computed in double precision.
+    """
 
     shape: tuple[int, int]
     Phi: Array
@@ -24,14 +39,41 @@ class DensePhi(Protocol):
 
 
 def corrects_rounding(y: Array, support: Array) -> bool:
-    """Whether :func:`fit` fits what rounding has left of the residual, too."""
+    """Whether :func:`fit` also fits the residual that is due to rounding errors.
+
+    Parameters
+    ----------
+    y : array, shape (batch, m)
+        Measurements.
+    support : array of bool, shape (batch, n)
+        Supports of the fits.
+
+    Returns
+    -------
+    bool
+        True if no further correction is needed.
+    """
     return worth_compiling(y, support) or (has_kernels(support) and not is_complex(y))
 
 
 def fit(dense: DensePhi, y: Array, support: Array) -> Array:
-    """argmin ||Phi x - y|| over x that vanish outside ``support``, (batch, n), for every row of y.
+    """Minimize ||Phi x - y|| over all x that vanish outside ``support``, for every row.
 
-    Columns that depend on others of the same support get small coefficients or none.
+    Columns that depend linearly on others of the same support get small coefficients or zeros.
+
+    Parameters
+    ----------
+    dense : DensePhi
+        Phi and its Gram matrices.
+    y : array, shape (batch, m)
+        Measurements.
+    support : array of bool, shape (batch, n)
+        True where x may be nonzero.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        The least-squares solutions.
     """
     if worth_compiling(y, support):
         from ...backend.parallel import over_rows

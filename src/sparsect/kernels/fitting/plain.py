@@ -1,4 +1,4 @@
-"""Least squares on given supports for arrays of any library: normal equations, one small solve a row."""
+"""Least-squares fits on given supports for arrays of any library, by normal equations with one small solve per row."""
 
 from __future__ import annotations
 
@@ -6,12 +6,27 @@ import math
 
 from ...backend.arrays import Array, namespace
 
-# Rows are solved in groups whose Gram matrices together take at most this much memory.
+# Maximum size of the Gram matrices of a group of rows that are solved together, in bytes.
 GROUP_BYTES = 2**27
 
 
 def fit(gram: Array, correlation: Array, support: Array) -> Array:
-    """Solve Phi_S^H Phi_S z = (Phi^H y)_S for every row's support S, padded to the size of the largest."""
+    """Solve the normal equations Phi_S^H Phi_S z = (Phi^H y)_S on the support S of every row.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        Gram matrix Phi^H Phi.
+    correlation : array, shape (batch, n)
+        Phi^H y.
+    support : array of bool, shape (batch, n)
+        True where x may be nonzero.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        The solutions, zero outside the supports.
+    """
     xp = namespace(correlation)
     batch = support.shape[0]
     size = int(xp.max(xp.count_nonzero(support, axis=-1)))
@@ -26,6 +41,7 @@ def fit(gram: Array, correlation: Array, support: Array) -> Array:
 
 
 def _solve_group(gram: Array, correlation: Array, support: Array, size: int) -> Array:
+    """Solve a group of rows, with supports padded to the size of the largest."""
     xp = namespace(gram)
     n = support.shape[-1]
     wide = xp.complex128 if xp.isdtype(gram.dtype, "complex floating") else xp.float64
@@ -35,8 +51,8 @@ def _solve_group(gram: Array, correlation: Array, support: Array, size: int) -> 
     gathered = xp.reshape(xp.take(xp.reshape(gram, (n * n,)), places, axis=0), (order.shape[0], size, size))
     identity = xp.eye(size, dtype=wide, device=gram.device)
     both = inside[:, :, None] & inside[:, None, :]
-    # Columns are scaled to norm 1 first. Dependent ones make the equations singular; a ridge at rounding level picks a
-    # small solution.
+    # Columns are scaled to norm 1 first. Dependent columns make the equations singular; a ridge at rounding level
+    # selects a small solution.
     lengths = xp.sqrt(xp.abs(xp.astype(xp.take(xp.reshape(gram, (n * n,)), xp.reshape(order * (n + 1), (-1,))), wide)))
     lengths = xp.reshape(lengths, order.shape)
     lengths = xp.where(inside & (lengths > 0), lengths, xp.ones_like(lengths))

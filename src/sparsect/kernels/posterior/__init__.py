@@ -1,4 +1,4 @@
-"""Posterior mean of Bernoulli-Gaussian entries seen in normal noise."""
+"""Posterior of Bernoulli-Gaussian entries observed in Gaussian noise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,29 @@ __all__ = ["denoise", "posterior"]
 
 
 def denoise(r: Array, gamma: Array, density: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
-    """Posterior mean of x given r = x + N(0, 1/gamma), and for each row its mean variance, expected nonzeros and power.
+    """Compute the posterior mean of x given r = x + N(0, 1/gamma), and statistics of every row.
 
-    r is (batch, n); gamma, density and variance have a number for each row.
+    Parameters
+    ----------
+    r : array, shape (batch, n)
+        Noisy observations of x.
+    gamma : array, shape (batch,)
+        Precision of the noise.
+    density : array, shape (batch,)
+        Prior probability that an entry is nonzero.
+    variance : array, shape (batch,)
+        Prior variance of the nonzeros.
+
+    Returns
+    -------
+    x : array, shape (batch, n)
+        Posterior mean.
+    variance : array, shape (batch,)
+        Mean of the posterior variances of the entries.
+    nonzeros : array, shape (batch,)
+        Expected number of nonzeros.
+    power : array, shape (batch,)
+        Expected squared norm of x.
     """
     if worth_compiling(r):
         from ...backend.parallel import over_rows

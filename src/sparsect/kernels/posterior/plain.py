@@ -1,4 +1,4 @@
-"""The posterior of every entry, for rows of any array library, real or complex."""
+"""Posterior of every entry, for real or complex arrays of any library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,31 @@ from .limits import CERTAIN, LEAST, NEVER_ALL
 def posterior(
     r: Array, gamma: Array, density: Array, variance: Array, kappa: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Bernoulli-Gaussian x given r = x + N(0, 1/gamma): mean, variance, P(x nonzero), and E|x|^2.
+    """Compute the posterior of Bernoulli-Gaussian x given r = x + N(0, 1/gamma).
 
-    ``kappa`` is 1/2 for real and 1 for complex data.
+    Parameters
+    ----------
+    r : array, shape (batch, n)
+        Noisy observations of x.
+    gamma : array, shape (batch,)
+        Precision of the noise.
+    density : array, shape (batch,)
+        Prior probability that an entry is nonzero.
+    variance : array, shape (batch,)
+        Prior variance of the nonzeros.
+    kappa : float
+        1/2 for real and 1 for complex data.
+
+    Returns
+    -------
+    mean : array, shape (batch, n)
+        Posterior mean.
+    variance : array, shape (batch, n)
+        Posterior variance.
+    active : array, shape (batch, n)
+        Posterior probability that an entry is nonzero.
+    power : array, shape (batch, n)
+        Posterior mean of ``|x|^2``.
     """
     xp = namespace(r)
     gamma, density, variance = (value[:, None] for value in (gamma, density, variance))

@@ -1,4 +1,4 @@
-"""Many steps of the Difference Map and of its annealed form at once: in place on a CPU, fused on a GPU."""
+"""Several steps of the Difference Map and of its annealed form at a time: in place on a CPU, fused on a GPU."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Basis = tuple[Array, Array, Array]
 
 @dataclass(frozen=True)
 class Schedule:
-    """What each of some steps of the map does: one entry a step.
+    """Parameters of a sequence of steps, with one entry per step.
 
-    Attributes
+    Parameters
     ----------
     alphas : sequence of float
         Relaxation of the data set.
     kept : sequence of int
-        Entries of a point of A.
+        Number of nonzeros of a point of A.
     averaged : sequence of bool
         Whether the point of A is added to the running sums.
     """
@@ -39,28 +39,31 @@ def search_steps(
     state: dict[str, Array],
     compared: bool = True,
 ) -> tuple[dict[str, Array], int] | None:
-    """Steps of the map at beta = 1, over-relaxed by ``relaxation``, or None where there are only single ones.
+    """Take several steps of the map at beta = 1, over-relaxed by ``relaxation``.
 
     Parameters
     ----------
     basis : tuple of arrays
-        V (n, rank), V^T, and the singular values of Phi.
-    target : array, (batch, rank)
+        V of shape (n, rank), V^T, and the singular values of Phi.
+    target : array, shape (batch, rank)
         The data in image coordinates.
     schedule : Schedule
-        What to do in each step. On a CPU, steps end where a row's gap comes down to ``goal``.
+        Parameters of each step. On a CPU, steps end when the gap of a row has decreased to ``goal``.
     relaxation : float
-    goal : array, (batch,)
-    state : dict of arrays
-        ``x, image, sparse, gap, taken, unchanged`` and the sums ``total, power, count``, or None for these; changed in
-        place on a CPU.
-    compared : bool
-        Whether anybody wants to know how long supports have been unchanged.
+        Factor of the change of x.
+    goal : array, shape (batch,)
+        Gap at which a row is finished.
+    state : dict of str to array
+        The arrays ``x, image, sparse, gap, taken, unchanged`` and the sums ``total, power, count``, which may be None.
+        They are changed in place on a CPU.
+    compared : bool, optional
+        Whether to count for how many steps the supports have not changed.
 
     Returns
     -------
     tuple of dict and int, or None
-        What the state then is, and how many steps were taken.
+        The new state and the number of steps taken; None where no such kernel is available and steps have to be taken
+        one by one.
     """
     x = state["x"]
     if not 0 < min(schedule.kept) <= max(schedule.kept) < x.shape[-1]:
@@ -81,9 +84,29 @@ def search_steps(
 def difference_steps(
     basis: Basis, target: Array, alpha: float, sparsity: int, beta: float, count: int, state: dict[str, Array]
 ) -> dict[str, Array] | None:
-    """``count`` fused steps of the map at any beta but 1 on a GPU, or None where there are none.
+    """Take several fused steps of the map on a GPU, at any beta other than 1.
 
-    ``state`` holds ``x, image, sparse`` and ``sparse_image``; what comes back also has the ``gap``.
+    Parameters
+    ----------
+    basis : tuple of arrays
+        V of shape (n, rank), V^T, and the singular values of Phi.
+    target : array, shape (batch, rank)
+        The data in image coordinates.
+    alpha : float
+        Relaxation of the data set.
+    sparsity : int
+        Number of nonzeros of a point of A.
+    beta : float
+        Parameter of the map.
+    count : int
+        Number of steps.
+    state : dict of str to array
+        The arrays ``x, image, sparse`` and ``sparse_image``.
+
+    Returns
+    -------
+    dict of str to array, or None
+        The new state, which also holds the ``gap``; None where no such kernel is available.
     """
     if not has_fused_steps(state["x"]) or not 0 < sparsity < state["x"].shape[-1]:
         return None

@@ -1,4 +1,4 @@
-"""Many steps of ADMM with p-shrinkage at once: in place on a CPU, fused on a GPU."""
+"""Several steps of ADMM with p-shrinkage at a time: in place on a CPU, fused on a GPU."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ Basis = tuple[Array, Array, Array]
 def shrink_steps(
     basis: Basis, target: Array, mu: float, lam: float, p: float, count: int, goal: Array, state: dict[str, Array]
 ) -> tuple[dict[str, Array], int] | None:
-    """Up to ``count`` steps of rows that are real, or None where there are only single ones.
+    """Take up to ``count`` steps of ADMM with p-shrinkage, for real rows.
 
     Parameters
     ----------
     basis : tuple of arrays
-        V (n, rank), V^T, and the singular values of Phi.
-    target : array, (batch, rank)
+        V of shape (n, rank), V^T, and the singular values of Phi.
+    target : array, shape (batch, rank)
         The data in image coordinates.
     mu, lam, p : float
-        As in ``solvers.admm``.
+        Parameters as in ``solvers.admm``.
     count : int
-        Steps at the most. On a CPU they end where a row's gap comes down to ``goal``.
-    goal : array, (batch,)
-    state : dict of arrays
-        ``z``, ``point``, ``gap`` and ``taken``; changed in place on a CPU.
+        Maximum number of steps. On a CPU, steps end when the gap of a row has decreased to ``goal``.
+    goal : array, shape (batch,)
+        Gap at which a row is finished.
+    state : dict of str to array
+        The arrays ``z``, ``point``, ``gap`` and ``taken``; changed in place on a CPU.
 
     Returns
     -------
     tuple of dict and int, or None
-        What the state then is, and how many steps were taken.
+        The new state and the number of steps taken; None where no such kernel is available and steps have to be taken
+        one by one.
     """
     if is_numpy(namespace(target)) and not is_complex(target):
         from . import cpu

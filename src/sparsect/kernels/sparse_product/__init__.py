@@ -1,4 +1,4 @@
-"""Product of rows that are mostly zero with a matrix: only the rows of the matrix that are needed are read."""
+"""Product of sparse rows with a matrix, of which only the rows that are needed are read."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ import numpy as np
 
 from ...backend.arrays import Array, is_numpy, namespace
 
-# Dense products of many rows run near the machine's peak rate, gathered ones do not: above this fraction of nonzeros
-# and this many rows the dense product is faster (measured with 1000x400).
+# Dense products of many rows run near the peak rate of the machine; gathered products do not. Above this fraction of
+# nonzeros and this many rows the dense product is faster (measured with a 1000 x 400 matrix).
 DENSE_FRACTION, FEW_ROWS = 0.12, 64
 
 
 def sparse_product(x: Array, matrix: Array, nonzeros: int, out: Array | None = None) -> Array:
-    """x @ matrix for ``x`` (..., n) with at most ``nonzeros`` nonzeros in each row and ``matrix`` (n, m).
+    """Multiply sparse rows by a matrix.
 
-    ``out`` is where the product goes, a NumPy array (rows, m).
+    Parameters
+    ----------
+    x : array, shape (..., n)
+        Rows with at most ``nonzeros`` nonzeros each.
+    matrix : array, shape (n, m)
+        The matrix.
+    nonzeros : int
+        Upper bound on the number of nonzeros in a row.
+    out : numpy.ndarray, shape (rows, m), optional
+        Array for the product.
+
+    Returns
+    -------
+    array, shape (..., m)
+        The product x @ matrix.
     """
     xp, rows, (n, m) = namespace(x), math.prod(x.shape[:-1]), matrix.shape
     flat = xp.reshape(x, (rows, n))
     if is_numpy(xp) and nonzeros <= n * (0.5 if rows <= FEW_ROWS else DENSE_FRACTION):
-        # Imported on first use: importing Numba takes longer than many a small problem.
+        # Imported on first use, because importing Numba takes longer than solving many small problems.
         from ...backend.parallel import over_rows
         from .cpu import gathered_product
 

@@ -1,4 +1,4 @@
-"""Keep the s largest magnitudes of every row, and take the step of the Difference Map that is built on it."""
+"""Thresholding of rows to their s largest magnitudes, and the step of the Difference Map based on it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ import numpy as np
 from ...backend.arrays import Array, contiguous, has_kernels, namespace, worth_compiling
 from . import plain
 
-# About how often the compiled kernels go over a row.
+# Approximate number of times that the compiled kernels read a row.
 PASSES = 12
 
 
 def keep_largest(x: Array, sparsity: int) -> Array:
-    """Every row of x, (..., n), with all but its ``sparsity`` largest magnitudes set to zero; may be x itself.
+    """Set all but the largest magnitudes of every row to zero.
 
-    Among equal magnitudes the first ones win.
+    Among equal magnitudes, those with the lowest indices are kept.
+
+    Parameters
+    ----------
+    x : array, shape (..., n)
+        Vectors, one per row.
+    sparsity : int
+        Number of entries to keep, from 0 to n.
+
+    Returns
+    -------
+    array, shape (..., n)
+        The thresholded rows; ``x`` itself if ``sparsity`` is n.
     """
     n = x.shape[-1]
     if sparsity == 0:
@@ -39,10 +51,31 @@ def keep_largest(x: Array, sparsity: int) -> Array:
 def advance(
     x: Array, w: Array, before: Array, sparsity: int, relaxation: float = 1.0
 ) -> tuple[Array, Array, Array, Array]:
-    """A step of the Difference Map at beta = 1 for (batch, n) arrays, w being x - P_B(x).
+    """Take a step of the Difference Map at beta = 1.
 
-    Returns u = P_A(x - 2 w), x + relaxation (u - P_B(x)), the norm of that change, and whether the support of u is
-    another than that of ``before``.
+    Parameters
+    ----------
+    x : array, shape (batch, n)
+        Current points.
+    w : array, shape (batch, n)
+        The corrections x - P_B(x).
+    before : array, shape (batch, n)
+        Points of A of the previous step.
+    sparsity : int
+        Number of nonzeros of a point of A.
+    relaxation : float, optional
+        Factor of the change of x.
+
+    Returns
+    -------
+    u : array, shape (batch, n)
+        The points P_A(x - 2 w) of A.
+    moved : array, shape (batch, n)
+        The next points x + relaxation (u - P_B(x)).
+    gap : array, shape (batch,)
+        Norm of the change of x.
+    changed : array of bool, shape (batch,)
+        Whether the supports of u and ``before`` differ.
     """
     batch, n = x.shape
     if worth_compiling(x) and 0 < sparsity < n:

@@ -1,4 +1,4 @@
-"""Thresholding of rows of any array library."""
+"""Thresholding of rows for arrays of any library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from ...backend.arrays import Array, is_numpy, namespace, norm
 
 
 def keep(x: Array, sparsity: int) -> Array:
-    """The largest magnitudes of every row of x, (..., n), zero elsewhere; 0 < sparsity < n."""
+    """Keep the largest magnitudes of every row and set the other entries to zero.
+
+    Parameters
+    ----------
+    x : array, shape (..., n)
+        Vectors, one per row.
+    sparsity : int
+        Number of entries to keep, greater than 0 and less than n.
+
+    Returns
+    -------
+    array, shape (..., n)
+        The thresholded rows.
+    """
     xp = namespace(x)
     magnitude = xp.abs(x)
     threshold = kth_largest(magnitude, sparsity)
@@ -25,13 +38,51 @@ def keep(x: Array, sparsity: int) -> Array:
 
 
 def advance(x: Array, w: Array, u: Array, before: Array, relaxation: float) -> tuple[Array, Array, Array, Array]:
-    """A step of the Difference Map at beta = 1, u being the thresholded x - 2 w."""
+    """Take a step of the Difference Map at beta = 1.
+
+    Parameters
+    ----------
+    x : array, shape (batch, n)
+        Current points.
+    w : array, shape (batch, n)
+        The corrections x - P_B(x).
+    u : array, shape (batch, n)
+        The points P_A(x - 2 w) of A.
+    before : array, shape (batch, n)
+        Points of A of the previous step.
+    relaxation : float
+        Factor of the change of x.
+
+    Returns
+    -------
+    u : array, shape (batch, n)
+        The points of A, as given.
+    moved : array, shape (batch, n)
+        The next points.
+    gap : array, shape (batch,)
+        Norm of the change of x.
+    changed : array of bool, shape (batch,)
+        Whether the supports of u and ``before`` differ.
+    """
     change = relaxation * (u - x + w)
     return u, x + change, norm(change), namespace(x).any((u == 0) != (before == 0), axis=-1)
 
 
 def kth_largest(values: Array, k: int) -> Array:
-    """The k-th largest value (1 <= k <= n) along the last axis of real ``values``, shape (..., 1)."""
+    """Find the k-th largest value along the last axis.
+
+    Parameters
+    ----------
+    values : array, shape (..., n)
+        Real numbers.
+    k : int
+        Rank of the value, from 1 to n.
+
+    Returns
+    -------
+    array, shape (..., 1)
+        The k-th largest values.
+    """
     xp = namespace(values)
     n = values.shape[-1]
     if is_numpy(xp):
