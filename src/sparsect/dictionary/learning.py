@@ -58,15 +58,15 @@ class Statistics:
     Attributes
     ----------
     codes_codes : array, shape (n, n)
-        X^T X.
+        ``X^T X``.
     codes_signals : array, shape (n, m)
-        X^T Y.
+        ``X^T Y``.
     usage : array, shape (n,)
         Number of signals that use each atom.
     error : float
-        Sum of ||Phi x - y||^2.
+        Sum of ``||Phi x - y||^2``.
     energy : float
-        Sum of ||y||^2.
+        Sum of ``||y||^2``.
     count : int
         Number of signals.
 
@@ -111,7 +111,7 @@ class Statistics:
 
     @property
     def relative_error(self) -> float:
-        """Relative error ||Phi X - Y|| / ||Y|| over all signals."""
+        """Relative error ``||Phi X - Y|| / ||Y||`` over all signals."""
         return (self.error / self.energy) ** 0.5 if self.energy else 0.0
 
     @property
@@ -172,7 +172,7 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: i
 def optimal_directions(statistics: Statistics, spare: Array) -> Array:
     """Update the dictionary by the method of optimal directions.
 
-    Minimizes ||Phi X - Y|| over Phi and scales the columns to norm 1. Atoms used by almost no signal are replaced.
+    Minimizes ``||Phi X - Y||`` over Phi and scales the columns to norm 1. Atoms used by almost no signal are replaced.
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ def denoise(
 ) -> Array:
     """Remove white noise from an image.
 
-    Every patch is coded with as few atoms as it takes to bring the residual into the noise ball, and the overlapping
-    approximations are averaged. Colours are first transformed to brightness and two colour differences.
+    Every patch is coded up to a residual within the noise ball, and the overlapping approximations are averaged. Colours
+    are first transformed to brightness and two colour differences.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def denoise(
     Returns
     -------
     array
-        The denoised image, float32, of the same shape; an alpha channel is removed.
+        The denoised image, float32, of the same shape; an alpha channel is blended over white.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def inpaint(
     Returns
     -------
     array
-        The completed image, float32, of the same shape; known pixels are unchanged, and an alpha channel is removed.
+        The completed image, float32, of the same shape, with the known pixels unchanged; an alpha channel is blended over white.
 
     Notes
     -----
