@@ -180,8 +180,8 @@ class Reconstruction:
     Attributes
     ----------
     image : array
-        The reconstruction, float32, in the shape of the input. It is not clipped, so that values may lie slightly
-        outside the range of the original.
+        The reconstruction, float32, in the shape of the input and on the scale where white is 1. It is not clipped, so
+        that values may lie slightly outside the range of the original.
     snr_db : float
         Signal-to-noise ratio of the image in decibels.
     patch_snr_db : float

@@ -44,8 +44,8 @@ def denoise(
 ) -> Array:
     """Remove white noise from an image.
 
-    Every patch is coded up to a residual within the noise ball, and the overlapping approximations are averaged. Colours
-    are first transformed to brightness and two colour differences.
+    Every patch is coded up to a residual within the noise ball, and the overlapping approximations are averaged.
+    Colours are first transformed to brightness and two colour differences.
 
     Parameters
     ----------
@@ -140,7 +140,8 @@ def inpaint(
     Returns
     -------
     array
-        The completed image, float32, of the same shape, with the known pixels unchanged; an alpha channel is blended over white.
+        The completed image, float32, of the same shape, with the known pixels unchanged; an alpha channel is blended
+        over white.
 
     Notes
     -----
