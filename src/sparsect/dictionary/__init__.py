@@ -1,4 +1,4 @@
-"""Learning Phi from data: sparse-code, update, repeat."""
+"""Dictionary learning: sparse coding and dictionary update in turn."""
 
 from .learning import Progress, Statistics, learn
 from .sources import ArraySource, DaskSource, Source

@@ -1,4 +1,4 @@
-"""Many processes, many machines: learning on Dask. Signals are read where they are coded; only sums travel."""
+"""Learning and coding on a Dask cluster. Workers read the signals they code, and only sums are transferred."""
 
 from __future__ import annotations
 
@@ -26,32 +26,46 @@ from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
 from .learning import Statistics, gather_all
 
-# Shares of a round for every thread of a cluster: more even out slow workers, fewer send less about.
+# Shares of a round per thread of the cluster: more balance slow workers better, fewer transfer less data.
 SHARES = 4
-# Settings of the GNU C library's malloc.
+# Parameters of mallopt in the GNU C library.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-# Statistics that are added up by one task: a tree of sums is this wide.
+# Number of statistics added by one task, the fan-in of the tree of sums.
 FAN = 8
-# Topic under which workers tell which batches are done.
+# Topic under which workers announce completed batches.
 TOPIC = "sparsect-batches"
-# Seconds after which a worker tells again.
+# Seconds between the announcements of a worker.
 TELL_EVERY = 1.0
-# A source is sent to the workers, by way of the scheduler, once in a round: what it holds must be small.
+# Upper bound on the size of a source, because it is sent through the scheduler to the workers once per round.
 SOURCE_BYTES = 2**23
 
 
 class Cluster:
-    """A Dask cluster to learn on: one that runs already, or processes on this machine.
+    """A Dask cluster for learning and coding: a running one, or processes on this machine.
 
-    Use it as a context manager; what it started ends with the block.
+    Use it as a context manager; the processes and connections it started are closed at the end of the block.
 
     Parameters
     ----------
-    scheduler : address such as ``tcp://10.0.0.1:8786``, a file that a scheduler wrote (``--scheduler-file``), a
-        ``distributed.Client``, or None for processes on this machine that listen on 127.0.0.1 alone
-    workers : processes to start where there is no scheduler; default one for each core
-    tls : names of the files with the certificate authority, the certificate and its key, for ``tls://`` addresses
-    device : where workers code, see :func:`sparsect.backend.devices.place`; default on their CPU
+    scheduler : str or distributed.Client, optional
+        Address of a scheduler such as ``tcp://10.0.0.1:8786``, the name of a file that a scheduler wrote
+        (``--scheduler-file``), or a client. By default, processes on this machine are started, which listen on
+        127.0.0.1 only.
+    workers : int, optional
+        Number of processes to start if no scheduler is given. The default is one per core.
+    tls : sequence of str, optional
+        Names of three files, for ``tls://`` addresses: certificate authority, certificate, and key.
+    device : str, optional
+        Where workers code, see :func:`sparsect.backend.devices.place`. The default is their CPU.
+
+    Examples
+    --------
+    >>> from sparsect.dictionary import learn
+    >>> from sparsect.dictionary.cluster import Cluster
+    >>> from sparsect.images import ImageFolder, PatchSource
+    >>> with Cluster(workers=4) as cluster:  # doctest: +SKIP
+    ...     source = PatchSource(ImageFolder("photographs"), patch=20, size=1_000_000)
+    ...     dictionary = learn(source, n_atoms=1000, cluster=cluster)
     """
 
     def __init__(
@@ -71,7 +85,18 @@ class Cluster:
 
     @classmethod
     def at_hand(cls, device: str | None = None) -> Cluster:
-        """The cluster of the ``distributed.Client`` that this process has, or one of processes on this machine."""
+        """Return a cluster for the ``distributed.Client`` of this process or, if there is none, for local processes.
+
+        Parameters
+        ----------
+        device : str, optional
+            Where workers code, see :func:`sparsect.backend.devices.place`. The default is their CPU.
+
+        Returns
+        -------
+        Cluster
+            The cluster, to be used as a context manager.
+        """
         client = None
         if "distributed" in sys.modules:
             from distributed import get_client
@@ -123,26 +148,26 @@ class Cluster:
             raise reject("scheduler", f"{scheduler!r} ({error or type(error).__name__})", accepted) from None
 
     def __exit__(self, *problem: object) -> None:
-        # A scheduler that is gone cannot be left in order.
+        # The scheduler may have stopped already, and closing the connection then fails.
         with contextlib.suppress(OSError, TimeoutError):
             self._open.close()
         self._client = None
 
     @property
     def client(self) -> Any:
-        """The ``distributed.Client`` by which it is reached."""
+        """The ``distributed.Client`` connected to the cluster."""
         if self._client is None or self._client.status == "closed":
             raise InputError("cluster: not open, use it as in 'with Cluster(...) as cluster:'")
         return self._client
 
     @property
     def threads(self) -> int:
-        """How many threads all workers have together now."""
+        """Current number of threads of all workers."""
         return sum(self.client.nthreads().values())
 
     @property
     def dashboard(self) -> str:
-        """Where Dask shows what its workers do."""
+        """Address of the Dask dashboard."""
         return str(self.client.dashboard_link)
 
     def gather(
@@ -154,9 +179,30 @@ class Cluster:
         code_iter: int,
         seen: Callable[[int], None],
     ) -> Statistics:
-        """Statistics of all batches: each is coded by a worker that is free, and they are summed in a tree.
+        """Code all batches on the workers and compute their statistics.
 
-        The numbers of the batches make the tree, so that the sum is the same whatever the order they come in.
+        The statistics are added in a tree over the numbers of the batches, so that the sum does not depend on the order
+        in which they are completed.
+
+        Parameters
+        ----------
+        dictionary : Dictionary
+            The current dictionary.
+        source : Source
+            The signals: files that the workers can read, or a Dask array.
+        coder : Solver
+            The solver that codes.
+        limit : int
+            Maximum number of nonzeros per code.
+        code_iter : int
+            Number of iterations of the coder for each signal.
+        seen : callable
+            Called with the number of batches done so far.
+
+        Returns
+        -------
+        Statistics
+            The sums over all batches.
         """
         from dask.delayed import delayed
 
@@ -185,7 +231,21 @@ class Cluster:
         told: Sequence[Any],
         seen: Callable[[Any, Any], None],
     ) -> None:
-        """``function(dictionary, item, *told)`` for every item, by the workers; ``seen`` is given item and answer."""
+        """Evaluate ``function(dictionary, item, *told)`` for every item on the workers.
+
+        Parameters
+        ----------
+        function : callable
+            The function to evaluate.
+        dictionary : Dictionary
+            Its first argument.
+        items : sequence
+            Values of its second argument.
+        told : sequence
+            Its further arguments.
+        seen : callable
+            Called as ``seen(item, value)`` in this process as soon as the value of an item is available.
+        """
         from dask.delayed import delayed
         from distributed import as_completed
 
@@ -201,11 +261,12 @@ class Cluster:
                     self.client.cancel(list(waiting))
 
     def _shares(self, source: Source) -> list[list[tuple[Any, list[int]]]]:
-        """For every share of a round, tasks to be done in turn: what each works on, and the numbers of its batches.
+        """Divide a round into shares, each a list of successive tasks: their input and the numbers of their batches.
 
-        There are a few shares for each thread of the cluster, however many batches there are, so that what travels in a
-        round does not grow with them. Chunks of a Dask array, in memory as long as a task needs them, come one by one;
-        a task adds to the sums of the one before, which Dask has it do where they are.
+        The number of shares depends on the number of threads, not on the number of batches, so that the amount of data
+        transferred in a round does not grow with the number of batches. The chunks of a Dask array become separate
+        tasks, because a chunk stays in memory for as long as its task runs. Each task adds to the sums of the previous
+        one, and Dask runs it where those sums are.
         """
         from dask.delayed import delayed
 
@@ -214,7 +275,7 @@ class Cluster:
         shares = [range(*ends) for ends in itertools.pairwise(bounds)]
         if isinstance(source, DaskSource):
             return [[(source.delayed(index), [index]) for index in share] for share in shares]
-        # Names of files are much alike.
+        # Compression pays, because file names are similar to each other.
         packed = zlib.compress(pickle.dumps(source), 1)
         if len(packed) > SOURCE_BYTES:
             accepted = "photographs in files that workers can read, or a Dask array"
@@ -223,7 +284,7 @@ class Cluster:
         return [[(everywhere, list(share))] for share in shares]
 
     def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
-        """The value of a delayed computation whose tasks tell of the batches they have done."""
+        """Compute a delayed value, and report the batches that its tasks announce as done."""
         done: set[int] = set()
 
         def hear(event: Any) -> None:
@@ -245,7 +306,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what happens to a cluster into an error that says what is kept."""
+        """Convert failures of the cluster to errors that say what is kept."""
         from distributed import CancelledError, KilledWorker
 
         try:
@@ -259,7 +320,7 @@ class Cluster:
 
 
 def _result(future: Any) -> Any:
-    """What a task has come to; an error of its own, as when a file cannot be read, is told from one of the cluster."""
+    """Return the result of a task; an OSError of the task itself is distinguished from one of the connection."""
     try:
         return future.result()
     except OSError as error:
@@ -273,7 +334,7 @@ def _cores() -> int:
 
 
 def _deaf_to_interrupts() -> Any:
-    """Has workers on a terminal not hear of Ctrl-C, which is for the process that started them to deal with."""
+    """Return a plugin with which workers ignore Ctrl-C, because the process that started them handles it."""
     from distributed import WorkerPlugin
 
     class Deaf(WorkerPlugin):  # type: ignore[misc]
@@ -286,7 +347,22 @@ def _deaf_to_interrupts() -> Any:
 
 
 def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:
-    """A Dask array of the sparse codes of X, chunk by chunk, by an estimator that is sent to every worker once."""
+    """Code a Dask array chunk by chunk with an estimator, which is sent to every worker once.
+
+    Parameters
+    ----------
+    coder : estimator
+        A fitted estimator with a ``transform`` method.
+    X : dask.array.Array, shape (rows, m)
+        The signals, one per row.
+    n_atoms : int
+        Number of columns of the codes.
+
+    Returns
+    -------
+    dask.array.Array, shape (rows, n_atoms)
+        The codes; its chunks are SciPy CSR arrays.
+    """
     import dask.array as da
     from dask.delayed import delayed
     from scipy.sparse import csr_array
@@ -306,7 +382,7 @@ def _transformed(coder: Any, X: Any) -> Any:
 
 
 class _Share:
-    """The batches of a source that a worker has to code, read or drawn where it is, on its device."""
+    """The batches of a source that one worker codes, read or drawn by the worker on its device."""
 
     def __init__(self, work: Any, numbers: Sequence[int], device: str | None) -> None:
         self._source = _unpacked(work, device) if isinstance(work, bytes) else None
@@ -316,7 +392,7 @@ class _Share:
 
     @property
     def like(self) -> Array:
-        """An array where the batches will be."""
+        """An array on the device on which the batches are placed."""
         return place(np.empty(0), self._device) if self._chunk is None else self._chunk
 
     def batch(self, index: int) -> Array:
@@ -327,21 +403,22 @@ class _Share:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(source: bytes, device: str | None) -> Source:
-    """A source as the client sent it, the same object in every round, with the photographs it has decoded."""
+    """Unpack a source sent by the client; cached, so that all rounds use one object and its decoded images."""
     unpacked: Source = pickle.loads(zlib.decompress(source))
     return unpacked.on_device(device)
 
 
 @functools.lru_cache(maxsize=1)
 def _keep_memory() -> None:
-    """Have this process keep memory that it frees: Dask's workers give it back at once, and then ask for it again.
+    """Make this process keep the memory it frees.
 
-    Arrays that come and go with every step of a solver would cost a third of the time.
+    Dask workers return freed memory to the system at once. Solvers allocate arrays in every iteration, and requesting
+    their memory again would take a third of the time.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(M_TRIM_THRESHOLD, 2**30)
-        # Older libraries refuse more than the second.
+        # Older versions of the library reject more than 2**25.
         libc.mallopt(M_MMAP_THRESHOLD, 2**30) or libc.mallopt(M_MMAP_THRESHOLD, 2**25)
 
 
@@ -354,14 +431,14 @@ def _worked(gpu: dict[str, Any], function: Callable[..., Any], *arguments: Any) 
 def _coded(
     dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any], before: Statistics | None
 ) -> Statistics:
-    """What a worker does for its share: read a batch, code it, add up the sums, and so on with the next."""
+    """Run the task of a worker: read and code the batches of a share one by one, and add up their statistics."""
     from distributed import get_worker
 
     _keep_memory()
     share, untold, last = _Share(work, numbers, told["device"]), list(numbers), time.monotonic()
 
     def seen(done: int) -> None:
-        # The scheduler would have much to do if it heard of every batch of a thousand workers.
+        # Announced at intervals, because one message per batch from a thousand workers would overload the scheduler.
         nonlocal last
         if done == len(numbers) or time.monotonic() > last + TELL_EVERY:
             count = done - len(numbers) + len(untold)

@@ -1,4 +1,4 @@
-"""Sparse codes of the rows of an array, a block at a time."""
+"""Sparse coding of the rows of an array, block by block."""
 
 from __future__ import annotations
 
@@ -11,14 +11,37 @@ from ..run.loop import solve
 from ..solvers.base import Solver
 from .store import Dictionary
 
-# Signals coded at once on a CPU; their dense codes are never all in memory.
+# Signals coded at once on a CPU, so that the dense codes of only one block are in memory.
 BLOCK = 2000
 
 
 def codes_of(
     X: Array, dictionary: Dictionary, solver: Solver, sparsity: int, max_iter: int, refit: bool, device: str | None
 ) -> Any:
-    """Sparse codes of the rows of X, coded a block at a time on ``device``; where X is, CSR."""
+    """Compute sparse codes of the rows of an array, block by block.
+
+    Parameters
+    ----------
+    X : array, shape (rows, m)
+        The signals, one per row.
+    dictionary : Dictionary
+        The dictionary, with Phi of shape (m, n).
+    solver : Solver
+        The solver that codes.
+    sparsity : int
+        Maximum number of nonzeros per code.
+    max_iter : int
+        Maximum number of iterations.
+    refit : bool
+        Whether to refit the coefficients by least squares on the selected atoms.
+    device : str or None
+        Where to compute, see :func:`sparsect.backend.devices.place`.
+
+    Returns
+    -------
+    CSR matrix, shape (rows, n)
+        The codes, in the memory in which X is.
+    """
     first = place(X[:1, :], device)
     dictionary = dictionary.placed_like(first)
     at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)

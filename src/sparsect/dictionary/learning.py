@@ -1,4 +1,4 @@
-"""Dictionary learning as in the paper: sparse-code by ADMM, update by the method of optimal directions, repeat."""
+"""Dictionary learning as in the paper: sparse coding by ADMM and the method of optimal directions in turn."""
 
 from __future__ import annotations
 
@@ -39,27 +39,45 @@ if TYPE_CHECKING:
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARELY = 1e-5
-# What in a provenance does not change the dictionary.
+# Entries of the provenance that do not affect the dictionary.
 REMARKS = ("about", "computed")
-# Codes below this fraction of the size of a signal (root mean square norm) are shrunk away by the default coder.
+# The default coder shrinks codes below this fraction of the size of the signals (root mean square norm) to zero.
 THRESHOLD = 0.0044
 
 
-# The parts of statistics that are arrays.
+# The fields of Statistics that are arrays.
 ARRAYS = ("codes_codes", "codes_signals", "usage")
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """All that the update needs of the codes X of the signals Y; sums over signals, so they add up batch by batch.
+    """The sums over signals that the dictionary update needs.
+
+    For signals Y and their codes X, one per row. Statistics of several batches can be added.
 
     Attributes
     ----------
-    codes_codes : X^T X, (n, n)
-    codes_signals : X^T Y, (n, m)
-    usage : (n,), signals that use each atom
-    error, energy : sums of ||Phi x - y||^2 and ||y||^2
-    count : signals
+    codes_codes : array, shape (n, n)
+        ``X^T X``.
+    codes_signals : array, shape (n, m)
+        ``X^T Y``.
+    usage : array, shape (n,)
+        Number of signals that use each atom.
+    error : float
+        Sum of ``||Phi x - y||^2``.
+    energy : float
+        Sum of ``||y||^2``.
+    count : int
+        Number of signals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsect.dictionary import Statistics
+    >>> batch = Statistics(np.eye(3), np.ones((3, 2)), np.array([4.0, 4.0, 2.0]), error=1.0, energy=100.0, count=5)
+    >>> total = batch + batch
+    >>> total.count, round(total.relative_error, 2), total.mean_nonzeros
+    (10, 0.1, 2.0)
     """
 
     codes_codes: Array
@@ -73,26 +91,56 @@ class Statistics:
         return Statistics(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def moved(self, move: Callable[[Array], Array]) -> Statistics:
-        """The same with its arrays somewhere else."""
+        """Return the same statistics with the arrays moved to another place.
+
+        Parameters
+        ----------
+        move : callable
+            Takes an array and returns it in the new place, for example on a device.
+
+        Returns
+        -------
+        Statistics
+            The statistics with moved arrays.
+        """
         return replace(self, **{name: move(getattr(self, name)) for name in ARRAYS})
 
     def __sizeof__(self) -> int:
-        """Bytes, by which Dask decides where sums are added up."""
+        """Size in bytes, from which Dask decides where to add statistics."""
         return object.__sizeof__(self) + sum(int(getattr(self, name).nbytes) for name in ARRAYS)
 
     @property
     def relative_error(self) -> float:
-        """||Phi X - Y|| / ||Y|| over all signals."""
+        """Relative error ``||Phi X - Y|| / ||Y||`` over all signals."""
         return (self.error / self.energy) ** 0.5 if self.energy else 0.0
 
     @property
     def mean_nonzeros(self) -> float:
-        """Atoms used for a signal, on average."""
+        """Mean number of atoms used per signal."""
         return float(namespace(self.usage).sum(self.usage)) / self.count
 
 
 def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
-    """Code one batch and sum up what the update needs of it; sums over batches are in double precision."""
+    """Code one batch and compute its statistics.
+
+    Parameters
+    ----------
+    operator : Operator
+        Phi, shape (m, n).
+    signals : array, shape (rows, m)
+        The batch, one signal per row.
+    coder : Solver
+        The solver that codes.
+    sparsity : int
+        Maximum number of nonzeros per code.
+    code_iter : int
+        Number of iterations of the coder.
+
+    Returns
+    -------
+    Statistics
+        The statistics of the batch, in double precision.
+    """
     block = rows_at_a_time(signals, operator.shape, signals.shape[0])
     parts = [
         _gather_block(operator, signals[start : start + block, :], coder, sparsity, code_iter)
@@ -108,7 +156,7 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: i
         result = solve(problem, coder, max_iter=code_iter, tol=0.0, record=(), check_fit=False)
         codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
         codes_signals = xp.astype(result.x.T @ signals, xp.float64)
-    # Rounding must not give atoms a mean that the signals do not have.
+    # Correct the row sums, so that rounding does not give atoms a mean that the signals do not have.
     sums = xp.astype(result.x.T @ xp.sum(signals, axis=1), xp.float64)
     codes_signals += ((sums - xp.sum(codes_signals, axis=1)) / signals.shape[1])[:, None]
     return Statistics(
@@ -122,7 +170,22 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: i
 
 
 def optimal_directions(statistics: Statistics, spare: Array) -> Array:
-    """argmin ||Phi X - Y|| over Phi, columns scaled to norm 1; atoms hardly used are replaced by rows of ``spare``."""
+    """Update the dictionary by the method of optimal directions.
+
+    Minimizes ``||Phi X - Y||`` over Phi and scales the columns to norm 1. Atoms used by almost no signal are replaced.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Statistics of all signals Y and their codes X.
+    spare : array, shape (at least n, m)
+        Signals, one per row, that replace rarely used atoms.
+
+    Returns
+    -------
+    array, shape (m, n)
+        The new Phi.
+    """
     xp = namespace(statistics.codes_codes)
     n = statistics.codes_codes.shape[0]
     scale = float(xp.max(xp.abs(statistics.codes_codes))) or 1.0
@@ -150,26 +213,66 @@ def learn(
     about: str | None = None,
     cluster: Cluster | None = None,
 ) -> Dictionary:
-    """Learn a dictionary whose atoms code the signals of ``source`` sparsely.
+    """Learn a dictionary whose atoms code the signals of a source sparsely.
 
-    Each round codes all signals with the current Phi, then replaces Phi by the least-squares optimum for those codes
-    (method of optimal directions, Engan et al. 1999), scales its columns to norm 1 and replaces atoms that are hardly
-    used by signals. Starts from ``n_atoms`` signals drawn at random.
+    Learning starts from ``n_atoms`` randomly drawn signals. Each round codes all signals with the current Phi, replaces
+    Phi by the least-squares optimum for these codes (method of optimal directions [1]_), scales its columns to norm 1,
+    and replaces rarely used atoms by signals.
 
     Parameters
     ----------
-    source, validation : training signals, and others on which the error is reported after each round
-    n_atoms : columns of Phi
-    coder : any solver; default ADMM with p-shrinkage, p = 1/2, its penalty in proportion to the size of the signals
-    sparsity : nonzeros allowed in a code; default no limit, the coder decides
-    code_iter : iterations of the coder for each signal
-    rounds : how often to repeat
-    rng : seed for the start and for replacements
-    checkpoint : an ``.npz`` file that the dictionary is written to after every round. If it exists, learning goes on
-        from it and ends as if it had never stopped; more ``rounds`` go further.
-    progress : called after each batch
-    about : words on the signals, kept in the provenance
-    cluster : where batches are coded, a :class:`sparsect.dictionary.cluster.Cluster`; default here
+    source : Source
+        Training signals.
+    n_atoms : int
+        Number of atoms, the columns of Phi.
+    coder : Solver, optional
+        The solver that codes. The default is ADMM with p-shrinkage, p = 1/2, and a penalty proportional to the size of
+        the signals.
+    sparsity : int, optional
+        Maximum number of nonzeros per code. By default there is no limit, and the coder determines the number.
+    code_iter : int, optional
+        Number of iterations of the coder for each signal.
+    rounds : int, optional
+        Number of rounds.
+    rng : int, optional
+        Seed for the initial atoms and the replacements, a non-negative integer.
+    validation : Source, optional
+        Signals not used for training, on which the error is reported after each round.
+    checkpoint : str or path-like, optional
+        An ``.npz`` file to which the dictionary is written after every round. If the file exists, learning resumes from
+        it, with the same outcome as without the interruption; a larger ``rounds`` continues a finished run.
+    progress : callable, optional
+        Called with a :class:`Progress` after each batch.
+    about : str, optional
+        Description of the signals, stored in the provenance.
+    cluster : Cluster, optional
+        A :class:`sparsect.dictionary.cluster.Cluster` that codes the batches; by default, this process does.
+
+    Returns
+    -------
+    Dictionary
+        The dictionary, with the errors of each round and its provenance.
+
+    Raises
+    ------
+    InputError
+        If the checkpoint was learned with other settings, or all signals are constant.
+
+    References
+    ----------
+    .. [1] K. Engan, S. O. Aase and J. H. Husøy, "Method of optimal directions for frame design", IEEE International
+       Conference on Acoustics, Speech, and Signal Processing, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsect.dictionary import ArraySource, learn
+    >>> signals = np.random.default_rng(0).standard_normal((500, 16))
+    >>> dictionary = learn(ArraySource(signals), n_atoms=20, rounds=3)
+    >>> dictionary
+    Dictionary(16x20, 3 rounds)
+    >>> dictionary.rounds[-1]["error"] < dictionary.rounds[0]["error"]
+    True
     """
     n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
     seed = whole_number("rng", rng, 0)
@@ -216,7 +319,32 @@ def learn(
 
 @dataclass(frozen=True)
 class Progress:
-    """Where learning stands: the round and the batch within it, and the dictionary of the last whole round."""
+    """State of learning, as reported to the ``progress`` argument of :func:`learn`.
+
+    Attributes
+    ----------
+    round : int
+        Number of the current round, from 1.
+    rounds : int
+        Number of all rounds.
+    batch : int
+        Number of batches done in this round.
+    batches : int
+        Number of batches in a round.
+    dictionary : Dictionary
+        The dictionary after the last complete round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsect.dictionary import ArraySource, learn
+    >>> signals = np.random.default_rng(0).standard_normal((500, 16))
+    >>> reports = []
+    >>> dictionary = learn(ArraySource(signals), n_atoms=20, rounds=3, progress=reports.append)
+    >>> last = reports[-1]
+    >>> last.round, last.rounds, last.batch, last.batches
+    (3, 3, 1, 1)
+    """
 
     round: int
     rounds: int
@@ -228,9 +356,32 @@ class Progress:
 def gather_all(
     dictionary: Dictionary, source: Batches, coder: Solver, limit: int, code_iter: int, seen: Callable[[int], None]
 ) -> Statistics:
-    """Statistics of all batches, on a CPU one on each core, on a GPU one after the other; ``seen`` is told how many."""
+    """Code all batches and compute their statistics.
+
+    On a CPU, batches are coded in parallel, one per core; on a GPU, one after the other.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The current dictionary.
+    source : Batches
+        The signals.
+    coder : Solver
+        The solver that codes.
+    limit : int
+        Maximum number of nonzeros per code.
+    code_iter : int
+        Number of iterations of the coder for each signal.
+    seen : callable
+        Called with the number of batches done so far.
+
+    Returns
+    -------
+    Statistics
+        The sums over all batches.
+    """
     operator = dictionary.operator
-    # Factored before several ask for it at once.
+    # Computed here, before several threads need the factorization at once.
     operator.row_space  # noqa: B018
     if on_host(dictionary.Phi):
         from ..backend.parallel import side_by_side
@@ -249,7 +400,7 @@ def gather_all(
 
 
 def _drawn_ahead(source: Batches) -> Iterator[Array]:
-    """All batches of a source, each drawn while the one before it is worked on."""
+    """Iterate over the batches of a source; the next batch is drawn while the current one is coded."""
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(_drawn, source, 0)
         for index in range(1, source.batches + 1):
@@ -265,7 +416,7 @@ def _drawn(source: Batches, index: int) -> Array:
 
 
 def _default_coder(source: Source) -> ADMM:
-    """ADMM with weights that served best on patches of photographs, made to follow the scale of the signals."""
+    """ADMM with the weights that performed best on patches of photographs, scaled to the signals."""
     signals = source.batch(0)
     check_magnitude("signals", signals)
     size = float(namespace(signals).sum(squared_norm(signals)) / signals.shape[0]) ** 0.5
@@ -274,7 +425,7 @@ def _default_coder(source: Source) -> ADMM:
 
 
 def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
-    """The dictionary that was saved, on the device of ``start``; ``start`` itself where none was saved yet."""
+    """Return the saved dictionary on the device of ``start``, or ``start`` if none has been saved yet."""
     if not Path(checkpoint).exists():
         files.check_writable(checkpoint)
         return start
@@ -292,7 +443,7 @@ def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
 
 
 def _signals(source: Source, count: int, seed: int, number: int) -> Array:
-    """``count`` different signals that are not constant, drawn for the given round; mixtures of them if too few."""
+    """Draw ``count`` distinct, non-constant signals for a round; random combinations are added if there are too few."""
     generate = np.random.default_rng([seed, number])
     parts, missing = [], count
     for index in generate.permutation(source.batches):

@@ -1,4 +1,4 @@
-"""Where do training signals come from? Batches that can be drawn again, so the data need not fit in memory."""
+"""Sources of training signals: batches that can be drawn repeatedly, so that the data need not fit in memory."""
 
 from __future__ import annotations
 
@@ -14,35 +14,114 @@ from ..backend.devices import place
 
 
 class Batches(Protocol):
-    """Signals in numbered batches: the same number always gives the same batch."""
+    """Protocol of signals in numbered batches; the same number always gives the same batch.
+
+    Attributes
+    ----------
+    batches : int
+        Number of batches.
+    """
 
     batches: int
 
     def batch(self, index: int) -> Array:
-        """(rows, m), one signal a row; may be asked for by another thread than the one that made the source."""
+        """Return one batch.
+
+        The method may be called from another thread than the one that created the source.
+
+        Parameters
+        ----------
+        index : int
+            Number of the batch, from 0.
+
+        Returns
+        -------
+        array, shape (rows, m)
+            The signals, one per row.
+        """
 
 
 class Source(Batches, Protocol):
-    """Training signals in batches, with a name for what they are."""
+    """Protocol of training signals in batches, with a description of their origin.
+
+    :func:`learn` accepts any object with these attributes and methods.
+
+    Attributes
+    ----------
+    batches : int
+        Number of batches.
+    size : int
+        Number of signals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> class Noise:
+    ...     size, batches = 1000, 10
+    ...
+    ...     def batch(self, index):
+    ...         return np.random.default_rng(index).standard_normal((100, 16))
+    ...
+    ...     def on_device(self, device):
+    ...         return self
+    ...
+    ...     @property
+    ...     def provenance(self):
+    ...         return {"signals": self.size, "kind": "noise"}
+    >>> sparsect.dictionary.learn(Noise(), n_atoms=20, rounds=2)
+    Dictionary(16x20, 2 rounds)
+    """
 
     size: int
 
     def on_device(self, device: str | None) -> Source:
-        """The same signals, put on a device before they are coded; None leaves them where they are."""
+        """Return the same signals, to be placed on a device before they are coded.
+
+        Parameters
+        ----------
+        device : str or None
+            The device, see :func:`sparsect.backend.devices.place`; None leaves the signals where they are.
+
+        Returns
+        -------
+        Source
+            The source with its signals on ``device``.
+        """
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What the signals are, in plain values; equal for equal signals."""
+        """Description of the signals in plain values, equal for equal signals."""
 
 
 class ArraySource:
-    """Signals that are already there as rows of an array, taken as they are.
+    """Training signals from the rows of an array, used unchanged.
 
     Parameters
     ----------
-    signals : (rows, m)
-    batch_size : rows in a batch
-    device : where batches are put (see :func:`sparsect.backend.devices.place`); default where the signals are
+    signals : array, shape (rows, m)
+        The signals, one per row.
+    batch_size : int, optional
+        Number of rows in a batch.
+    device : str, optional
+        Device on which batches are placed, see :func:`sparsect.backend.devices.place`. By default they stay where the
+        signals are.
+
+    Attributes
+    ----------
+    size : int
+        Number of signals.
+    batches : int
+        Number of batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> signals = np.random.default_rng(0).standard_normal((500, 16))
+    >>> source = sparsect.dictionary.ArraySource(signals, batch_size=200)
+    >>> source.batches, source.batch(2).shape
+    (3, (100, 16))
     """
 
     BATCH = 10_000
@@ -57,24 +136,68 @@ class ArraySource:
         self.batches = -(-self.size // self._batch_size)
 
     def batch(self, index: int) -> Array:
-        """Consecutive rows."""
+        """Return consecutive rows of the array.
+
+        Parameters
+        ----------
+        index : int
+            Number of the batch, from 0.
+
+        Returns
+        -------
+        array, shape (rows, m)
+            The signals, one per row.
+        """
         start = index * self._batch_size
         return place(self._signals[start : min(start + self._batch_size, self.size), :], self._device)
 
     def on_device(self, device: str | None) -> ArraySource:
-        """The same signals, their batches put on a device."""
+        """Return the same signals, with batches placed on a device.
+
+        Parameters
+        ----------
+        device : str or None
+            The device, see :func:`sparsect.backend.devices.place`; None returns the source itself.
+
+        Returns
+        -------
+        ArraySource
+            The source with its batches on ``device``.
+        """
         return self if device is None else ArraySource(self._signals, self._batch_size, device)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The number of signals and a digest of them."""
+        """Number of signals, the batch size, and a digest of the signals."""
         return {"signals": self.size, "batch_size": self._batch_size, "digest": digest([to_numpy(self._signals)])}
 
 
 class DaskSource:
-    """The rows of a Dask array, one batch for each of its chunks of rows; they are computed where they are coded.
+    """Training signals from the rows of a Dask array, one batch for each chunk of rows.
 
-    ``signals`` is the array as it is used: of floating-point numbers, its columns in one chunk.
+    Chunks are computed where they are coded.
+
+    Parameters
+    ----------
+    signals : dask.array.Array, shape (rows, m)
+        The signals, real numbers. The chunks must have known sizes.
+
+    Attributes
+    ----------
+    signals : dask.array.Array, shape (rows, m)
+        The array as it is used: floating-point numbers, with all columns in one chunk.
+    size : int
+        Number of signals.
+    batches : int
+        Number of batches.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import sparsect
+    >>> source = sparsect.dictionary.DaskSource(da.ones((500, 16), chunks=(200, 8)))
+    >>> source.batches, source.batch(2).shape
+    (3, (100, 16))
     """
 
     def __init__(self, signals: Any) -> None:
@@ -91,32 +214,89 @@ class DaskSource:
         self.size, self.batches = sum(rows), len(rows)
 
     def batch(self, index: int) -> Array:
-        """The chunk, computed and brought here."""
+        """Compute one chunk and return it as an array in this process.
+
+        Parameters
+        ----------
+        index : int
+            Number of the batch, from 0.
+
+        Returns
+        -------
+        array, shape (rows, m)
+            The signals, one per row.
+        """
         return self.checked(self.signals.blocks[index].compute(), index)
 
     @staticmethod
     def checked(chunk: Any, index: int) -> Array:
-        """The chunk once it has been computed, wherever that was."""
+        """Check a computed chunk.
+
+        Parameters
+        ----------
+        chunk : array, shape (rows, m)
+            The chunk, wherever it was computed.
+        index : int
+            Number of the batch, for error messages.
+
+        Returns
+        -------
+        array, shape (rows, m)
+            The chunk as floating-point numbers.
+        """
         return floating(f"signals, chunk {index}", chunk, dimensions=(2,))
 
     def delayed(self, index: int) -> Any:
-        """The chunk as a task that others can depend on."""
+        """Return one chunk as a Dask task on which other tasks can depend.
+
+        Parameters
+        ----------
+        index : int
+            Number of the batch, from 0.
+
+        Returns
+        -------
+        dask.delayed.Delayed
+            The chunk.
+        """
         return self.signals.blocks[index].to_delayed().item()
 
     def on_device(self, device: str | None) -> DaskSource:
-        """The array as it is: chunks are put on a device where they are coded."""
+        """Return the source itself: chunks are placed on a device where they are coded.
+
+        Parameters
+        ----------
+        device : str or None
+            Ignored.
+
+        Returns
+        -------
+        DaskSource
+            The source itself.
+        """
         return self
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The number of signals, the chunks, and Dask's own name for how they are computed."""
+        """Number of signals, the chunk sizes, and Dask's token of the computation."""
         from dask.base import tokenize
 
         return {"signals": self.size, "chunks": list(self.signals.chunks[0]), "token": tokenize(self.signals)}
 
 
 def digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
-    """A short name for the contents of some arrays, the same in every process."""
+    """Compute a short digest of the contents of arrays, the same in every process.
+
+    Parameters
+    ----------
+    arrays : iterable of numpy.ndarray
+        The arrays.
+
+    Returns
+    -------
+    str
+        The digest, 16 hexadecimal digits.
+    """
     hashed = hashlib.blake2b(digest_size=8)
     for array in arrays:
         hashed.update(repr((array.shape, array.dtype.str)).encode())

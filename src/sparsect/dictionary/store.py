@@ -1,4 +1,4 @@
-"""What is a dictionary, and how is it kept in a file? The one that comes with the package, too."""
+"""The dictionary, its file format, and the dictionary included in the package."""
 
 from __future__ import annotations
 
@@ -23,13 +23,24 @@ BUNDLED = "dictionary-20x20.npz"
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Atoms to code signals with, and where they come from.
+    """Atoms with which signals are coded, and their origin.
 
-    Attributes
+    Parameters
     ----------
-    Phi : (m, n), one atom a column, of norm 1 where it was learned
-    rounds : numbers of every round of learning: error, nonzeros, and those on validation signals
-    provenance : what it was learned from and how, in plain values
+    Phi : array, shape (m, n)
+        The atoms, one per column; those of a learned dictionary have norm 1.
+    rounds : list of dict, optional
+        For every learning round, the error and the mean number of nonzeros on the training signals and, if there were
+        any, on the validation signals.
+    provenance : dict, optional
+        The training data and the learning settings, in plain values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> sparsect.Dictionary(np.eye(16))
+    Dictionary(16x16, 0 rounds)
     """
 
     Phi: Array
@@ -38,11 +49,24 @@ class Dictionary:
 
     @cached_property
     def operator(self) -> Operator:
-        """Phi, factored once for all that is coded with it."""
+        """Phi as an operator, factored once for all signals."""
         return as_operator(self.Phi)
 
     def placed_like(self, array: Array) -> Dictionary:
-        """This dictionary in the array library and on the device of ``array``, where it is kept for the next time."""
+        """Return the dictionary in the array library and on the device of an array.
+
+        The copy is kept and returned by later calls.
+
+        Parameters
+        ----------
+        array : array
+            An array of the library and on the device wanted.
+
+        Returns
+        -------
+        Dictionary
+            The dictionary itself if Phi is already there, else a copy.
+        """
         where = f"{namespace(array).__name__} {compat.device(array)}"
         if where == f"{namespace(self.Phi).__name__} {compat.device(self.Phi)}":
             return self
@@ -56,7 +80,7 @@ class Dictionary:
 
     @property
     def patch(self) -> int:
-        """Side of the square patches that the atoms are; refused where they are none."""
+        """Side of the square patches that the atoms represent; an error if their length is not a square."""
         side = math.isqrt(self.Phi.shape[0])
         if side * side != self.Phi.shape[0]:
             raise InputError(
@@ -65,16 +89,24 @@ class Dictionary:
         return side
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to an ``.npz`` file that :func:`load_dictionary` reads back; whole or not at all."""
+        """Write the dictionary to an ``.npz`` file that :func:`load_dictionary` reads.
+
+        The file is written under a temporary name and then renamed, so that it is never left incomplete.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         words = {name: np.array(json.dumps(getattr(self, name))) for name in ("rounds", "provenance")}
         files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words, compress=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all but the factorisation, which is many times larger and soon made again, and copies."""
+        """Return the state to pickle: no copies, and no factorization, which is large and quick to recompute."""
         return {name: value for name, value in self.__dict__.items() if name not in ("operator", "_placed")}
 
     def __sizeof__(self) -> int:
-        """Bytes, by which Dask decides what is worth moving."""
+        """Size in bytes, from which Dask estimates transfer costs."""
         return object.__sizeof__(self) + int(self.Phi.nbytes)
 
     def __repr__(self) -> str:
@@ -83,12 +115,30 @@ class Dictionary:
 
 
 def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
-    """The dictionary in a file that :meth:`Dictionary.save` or ``sparsect learn`` wrote.
+    """Load a dictionary from a file written by :meth:`Dictionary.save` or ``sparsect learn``.
 
     Parameters
     ----------
-    path : an ``.npz`` file with Phi, an ``.npy`` file that is Phi; default the bundled dictionary, 1,000 atoms of
-        20x20 pixels learned from 10 million patches of photographs
+    path : str or path-like, optional
+        An ``.npz`` file that contains Phi, or an ``.npy`` file of Phi. The default is the bundled dictionary: 1,000
+        atoms of 20x20 pixels, learned from 10 million patches of photographs.
+
+    Returns
+    -------
+    Dictionary
+        The dictionary.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, holds no dictionary, or is damaged.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> dictionary = sparsect.load_dictionary()
+    >>> dictionary.Phi.shape, dictionary.patch
+    ((400, 1000), 20)
     """
     if path is None:
         return _bundled()
@@ -108,7 +158,25 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
 
 
 def as_dictionary(value: Any) -> Dictionary:
-    """A dictionary from whatever stands for one: itself, an array Phi, the name of a file, None for the bundled one."""
+    """Convert a value to a dictionary.
+
+    Parameters
+    ----------
+    value : Dictionary, array, str, path-like or None
+        A dictionary, an array Phi of shape (m, n), the name of a file, or None for the bundled dictionary.
+
+    Returns
+    -------
+    Dictionary
+        The dictionary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsect.dictionary import as_dictionary
+    >>> as_dictionary(np.eye(16)).Phi.shape
+    (16, 16)
+    """
     if value is None or isinstance(value, str | os.PathLike):
         return load_dictionary(value)
     if isinstance(value, Dictionary):
@@ -123,7 +191,7 @@ def _bundled() -> Dictionary:
 
 
 def _are_rounds(value: Any) -> bool:
-    """Whether a value from a file is a list of numbers by name, the same names in every round."""
+    """Whether a value from a file is a list of dictionaries of numbers, with the same keys in every round."""
     return (
         isinstance(value, list)
         and all(isinstance(numbers, dict) and numbers.keys() == value[0].keys() for numbers in value)
@@ -132,7 +200,7 @@ def _are_rounds(value: Any) -> bool:
 
 
 def _atoms(name: str, Phi: Any) -> Array:
-    """Phi, refused if its columns could not be atoms."""
+    """Return Phi, or raise an error if its columns cannot be atoms."""
     if (
         getattr(Phi, "ndim", 0) != 2
         or str(Phi.dtype).rpartition(".")[2] not in ("float32", "float64")

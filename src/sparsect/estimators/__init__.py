@@ -1,4 +1,4 @@
-"""scikit-learn estimators: code signals with a dictionary, learn one."""
+"""Estimators for scikit-learn: sparse coding with a dictionary, and dictionary learning."""
 
 from .coder import SparseCoder
 from .learner import DictionaryLearner

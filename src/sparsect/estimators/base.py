@@ -1,4 +1,4 @@
-"""What estimators with a dictionary have in common: transform and inverse_transform."""
+"""Base class of the estimators: transform and inverse_transform."""
 
 from __future__ import annotations
 
@@ -31,7 +31,18 @@ from ..solvers.base import Solver, check_solver, device_for
 
 
 class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """transform and inverse_transform, for estimators with a dictionary_ and the parameters below."""
+    """Base class of estimators that code signals with a dictionary.
+
+    Provides ``transform`` and ``inverse_transform`` for subclasses that have the parameters ``sparsity``, ``method``,
+    ``refit``, ``transform_max_iter`` and ``device`` and set ``dictionary_`` and ``components_`` in ``fit``.
+
+    Attributes
+    ----------
+    components_ : array, shape (n_atoms, n_features)
+        The atoms, one per row: Phi transposed.
+    dictionary_ : Dictionary
+        The dictionary.
+    """
 
     sparsity: int | None
     method: str | Solver
@@ -41,16 +52,18 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     components_: Array
 
     def transform(self, X: Any) -> Any:
-        """Sparse codes of the rows of X.
+        """Compute sparse codes of the rows of X.
 
         Parameters
         ----------
-        X : (n_samples, n_features), an array of NumPy, torch or CuPy
+        X : array, shape (n_samples, n_features)
+            The signals, one per row: an array of NumPy, torch, CuPy or Dask.
 
         Returns
         -------
-        codes : CSR (n_samples, n_atoms), at most ``sparsity`` nonzeros a row: a SciPy array, or for X on a GPU a torch
-            tensor or a CuPy matrix there; for a Dask array X another one, its chunks SciPy arrays
+        CSR matrix, shape (n_samples, n_atoms)
+            The codes, with at most ``sparsity`` nonzeros per row: a SciPy array or, for X on a GPU, a torch tensor or
+            CuPy matrix on that GPU. For a Dask array X, a Dask array whose chunks are SciPy arrays.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -67,7 +80,18 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return codes_of(X, self.dictionary_, solver, *limits, device)
 
     def inverse_transform(self, codes: Any) -> Array:
-        """The signals that codes stand for, (n_samples, n_features)."""
+        """Compute the signals from their codes.
+
+        Parameters
+        ----------
+        codes : array or CSR matrix, shape (n_samples, n_atoms)
+            The codes, as ``transform`` returns them or dense.
+
+        Returns
+        -------
+        array, shape (n_samples, n_features)
+            The signals, one per row, in the array library of the codes; a NumPy array for SciPy codes.
+        """
         check_is_fitted(self)
         refuse_masked("codes", codes)
         if getattr(codes, "ndim", 0) != 2 or codes.shape[1] != self.n_components_:
@@ -83,7 +107,7 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(codes @ atoms)
 
     def _checked(self, X: Any, reset: bool = True) -> Array:
-        """X as an array of finite numbers, wherever it is; scikit-learn's own checks are for main memory."""
+        """Return X as an array of finite numbers on its own device; scikit-learn's checks apply to main memory only."""
         refuse_masked("X", X)
         if compat.is_torch_array(X) and on_host(X):
             X = to_numpy(floating("X", X, dimensions=(2,)))
@@ -123,4 +147,16 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def is_dask(X: Any) -> bool:
+    """Whether X is a Dask object.
+
+    Parameters
+    ----------
+    X : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True for Dask arrays and other Dask collections.
+    """
     return type(X).__module__.startswith("dask.")

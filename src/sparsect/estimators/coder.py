@@ -1,4 +1,4 @@
-"""Code signals with a given dictionary."""
+"""Sparse coding with a given dictionary."""
 
 from __future__ import annotations
 
@@ -16,29 +16,40 @@ from .base import CodingEstimator, is_dask
 
 
 class SparseCoder(CodingEstimator):
-    """Code signals with a fixed dictionary, at most ``sparsity`` atoms each.
+    """Code signals with a fixed dictionary, using at most ``sparsity`` atoms per signal.
 
     Parameters
     ----------
-    dictionary : a :class:`sparsect.dictionary.Dictionary` or an array Phi (n_features, n_atoms), the transpose of
-        scikit-learn's ``components_``. Default: the bundled one for signals of 400 numbers (20x20 patches), and twice
-        as many cosines as features for signals of any other length.
-    sparsity : nonzeros allowed in each code; default a tenth of the number of features
-    method : a name from ``sparsect.METHODS``, or a configured solver; "auto" is ormp on a CPU and the annealed map, for
-        approximation, on a GPU
-    refit : least-squares fit on the atoms chosen
-    transform_max_iter : iterations at the most
-    device : "cpu", "cuda", or "auto" for a GPU if there is one and the method takes it; default where X is. For X in
-        main memory, codes are there, too.
+    dictionary : Dictionary or array, shape (n_features, n_atoms), optional
+        A :class:`sparsect.Dictionary` or an array Phi, the transpose of scikit-learn's ``components_``. The default for
+        signals of length 400 (20x20 patches) is the bundled dictionary; for any other length it is a set of cosines,
+        twice as many as features.
+    sparsity : int, optional
+        Maximum number of nonzeros per code. The default is a tenth of the number of features.
+    method : str or Solver, optional
+        A name from ``sparsect.METHODS``, or a configured solver. 'auto' is 'ormp' on a CPU and the annealed difference
+        map for approximation on a GPU.
+    refit : bool, optional
+        If True, debias the codes: refit the coefficients by least squares on the selected atoms.
+    transform_max_iter : int, optional
+        Maximum number of iterations.
+    device : {'cpu', 'cuda', 'auto'}, optional
+        Where to compute; 'auto' uses a GPU if there is one and the method supports it. The default is the device of X.
+        For X in main memory, the codes are in main memory, too.
 
     Attributes
     ----------
-    components_ : (n_atoms, n_features), Phi transposed
-    dictionary_ : the :class:`~sparsect.dictionary.Dictionary` in use
+    components_ : array, shape (n_atoms, n_features)
+        The atoms, one per row: Phi transposed.
+    dictionary_ : Dictionary
+        The dictionary in use.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
 
     Examples
     --------
-    >>> import numpy as np, sparsect
+    >>> import numpy as np
+    >>> import sparsect
     >>> patches = np.random.default_rng(0).standard_normal((5, 400))
     >>> codes = sparsect.SparseCoder(sparsity=10).fit_transform(patches)
     >>> codes.shape, codes.nnz
@@ -63,7 +74,25 @@ class SparseCoder(CodingEstimator):
         self.device = device
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check that the dictionary is one for signals like the rows of X; nothing is learned."""
+        """Check that the dictionary matches the signals; nothing is learned.
+
+        Parameters
+        ----------
+        X : array, shape (n_samples, n_features)
+            Signals, one per row: an array of NumPy, torch, CuPy or Dask.
+        y : object, optional
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        SparseCoder
+            The estimator itself.
+
+        Raises
+        ------
+        InputError
+            If the atoms do not have the length of the signals.
+        """
         if is_dask(X):
             self.n_features_in_ = int(DaskSource(X).signals.shape[1])
         else:
@@ -80,7 +109,7 @@ class SparseCoder(CodingEstimator):
 
 
 def _cosines(features: int) -> Array:
-    """(features, 2 features), cosines of frequencies half as far apart as in the discrete cosine transform."""
+    """Cosine atoms, shape (features, 2 features), at half the frequency spacing of the discrete cosine transform."""
     times, frequencies = np.arange(features) + 0.5, np.arange(2 * features) / 2
     atoms: Array = np.cos(np.pi * times[:, None] * frequencies[None, :] / features)
     atoms /= np.linalg.norm(atoms, axis=0)

@@ -1,4 +1,4 @@
-"""Learn a dictionary, and code signals with it."""
+"""Dictionary learning, and sparse coding with the learned dictionary."""
 
 from __future__ import annotations
 
@@ -15,29 +15,53 @@ from .base import CodingEstimator, is_dask
 
 
 class DictionaryLearner(CodingEstimator):
-    """Learn a dictionary from signals: sparse-code, update by the method of optimal directions, repeat.
+    """Learn a dictionary from signals.
+
+    Each round codes all signals and then updates the dictionary by the method of optimal directions, see
+    :func:`sparsect.dictionary.learn`.
 
     Parameters
     ----------
-    n_atoms : atoms to learn; default as many as there are features
-    sparsity : nonzeros allowed in the codes that ``transform`` gives; default a tenth of the number of features
-    method, refit, transform_max_iter, device : how and where ``transform`` codes, see :class:`SparseCoder`; ``fit``
-        learns there, too
-    coder : the solver that codes while learning; default ADMM with p-shrinkage, p = 1/2, suited to signals of any scale
-    code_sparsity : nonzeros allowed while learning; default no limit, the coder decides
-    code_iter : iterations of the coder for each signal
-    rounds : how often to code and update
-    random_state : seed, a whole number; None is 0
+    n_atoms : int, optional
+        Number of atoms to learn. The default is the number of features.
+    sparsity : int, optional
+        Maximum number of nonzeros per code in ``transform``. The default is a tenth of the number of features.
+    method : str or Solver, optional
+        Method of ``transform``, see :class:`SparseCoder`.
+    refit : bool, optional
+        If True, ``transform`` refits the coefficients by least squares on the selected atoms.
+    transform_max_iter : int, optional
+        Maximum number of iterations of ``transform``.
+    coder : Solver, optional
+        The solver that codes during learning. The default is ADMM with p-shrinkage, p = 1/2, which adapts to the scale
+        of the signals.
+    code_sparsity : int, optional
+        Maximum number of nonzeros per code during learning. By default there is no limit, and the coder determines the
+        number.
+    code_iter : int, optional
+        Number of iterations of the coder for each signal.
+    rounds : int, optional
+        Number of rounds of coding and updating.
+    random_state : int, optional
+        Seed, a non-negative integer; None is the same as 0.
+    device : {'cpu', 'cuda', 'auto'}, optional
+        Where ``fit`` and ``transform`` compute, see :class:`SparseCoder`.
 
     Attributes
     ----------
-    components_ : (n_atoms, n_features), unit rows
-    dictionary_ : the :class:`~sparsect.dictionary.Dictionary`, with the numbers of each round
-    n_iter_ : rounds done
+    components_ : array, shape (n_atoms, n_features)
+        The atoms, one per row, of norm 1.
+    dictionary_ : Dictionary
+        The dictionary, with the errors of each round.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    n_iter_ : int
+        Number of completed rounds.
 
     Examples
     --------
-    >>> import numpy as np, sparsect
+    >>> import numpy as np
+    >>> import sparsect
     >>> patches = np.random.default_rng(0).standard_normal((500, 16))
     >>> learner = sparsect.DictionaryLearner(n_atoms=20, rounds=3).fit(patches)
     >>> learner.components_.shape
@@ -74,7 +98,20 @@ class DictionaryLearner(CodingEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn atoms that code the rows of X sparsely.
 
-        A Dask array is learned from on the cluster of the ``distributed.Client`` at hand, or on processes started here.
+        For a Dask array, learning runs on the cluster of the ``distributed.Client`` of this process or, if there is
+        none, on local processes started for it.
+
+        Parameters
+        ----------
+        X : array, shape (n_samples, n_features)
+            Training signals, one per row: an array of NumPy, torch, CuPy or Dask.
+        y : object, optional
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        DictionaryLearner
+            The estimator itself.
         """
         if not is_dask(X):
             X = self._checked(X)

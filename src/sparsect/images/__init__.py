@@ -1,4 +1,4 @@
-"""Images and patches: read and write, reconstruct, denoise, inpaint."""
+"""Images and patches: reading and writing, reconstruction, denoising and inpainting."""
 
 from .compare import difference, psnr_db
 from .files import ImageFolder, read_image, resize, to_gray, write_image

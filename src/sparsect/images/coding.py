@@ -1,4 +1,4 @@
-"""Coding what does not fit into memory: partitions of rows or photographs in, files of sparse codes out."""
+"""Coding of data sets larger than memory: partitions of arrays or photographs in, files of sparse codes out."""
 
 from __future__ import annotations
 
@@ -30,18 +30,31 @@ from . import read_image, reconstruct
 from .files import FORMATS
 from .reconstruct import decibels
 
-# Rows of an array that make a partition.
+# Rows of an array in one partition.
 ROWS = 50_000
 MANIFEST = "codes.json"
-# Seconds after which it is written again; what is not in it when a process is killed is coded again.
+# Seconds between writes of the manifest; partitions missing from it after a kill are coded again.
 WRITE_EVERY = 1.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work: a photograph, or some rows of an array in a file.
+    """A unit of work: a photograph, or consecutive rows of an array in a file.
 
-    ``version`` is size and time of what it is in, so that what has changed is coded again.
+    Parameters
+    ----------
+    name : str
+        Name of the file of codes, without extension.
+    path : str
+        The photograph, or the file or folder of the array.
+    kind : {'photograph', 'npy', 'zarr'}
+        Kind of the input.
+    version : str
+        Size and modification time of the input, so that changed inputs are coded again.
+    first : int, optional
+        First row, for arrays.
+    last : int, optional
+        Row after the last one, for arrays.
     """
 
     name: str
@@ -52,21 +65,48 @@ class Part:
     last: int = 0
 
     def read(self) -> Array:
-        """The rows, (rows, m), in single precision; photographs are read elsewhere."""
+        """Read the rows of an array; photographs are read by :func:`coded_part`.
+
+        Returns
+        -------
+        array, shape (rows, m)
+            The rows in single precision.
+
+        Raises
+        ------
+        InputError
+            If the rows cannot be read or are not finite in single precision.
+        """
         try:
             rows = np.asarray(_opened(self.path, self.kind)[self.first : self.last])
         except InputError:
             raise
         except (OSError, ValueError, EOFError, RuntimeError) as error:
             raise InputError(f"{self.path}: rows {self.first} to {self.last} cannot be read ({error})") from None
-        # What single precision has no room for becomes infinite, and is refused as that.
+        # Values beyond the range of single precision become infinite, which the check rejects.
         with np.errstate(over="ignore"):
             return floating(self.path, rows.astype(np.float32))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How everything is coded, in plain values."""
+    """Coding settings, as plain values.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver that codes.
+    sparsity : int
+        Maximum number of atoms per signal.
+    max_iter : int, optional
+        Maximum number of iterations.
+    refit : bool, optional
+        Whether to refit the coefficients by least squares on the selected atoms.
+    stride : int, optional
+        Distance between the starts of adjacent patches of a photograph. The default is the side of a patch.
+    device : str, optional
+        Where to compute, see :func:`sparsect.backend.devices.place`.
+    """
 
     solver: Solver
     sparsity: int
@@ -77,20 +117,34 @@ class Settings:
 
 
 def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> list[Part]:
-    """What there is to code: photographs and ``.npy`` files in a folder, one of them, or a Zarr array.
+    """List the units of work in a file or folder.
 
     Parameters
     ----------
-    length : numbers of a signal, to check arrays against
-    rows : of an array that make a partition
+    path : str or path-like
+        A folder of photographs and ``.npy`` files, one such file, or a Zarr array.
+    length : int
+        Number of entries of a signal, which the rows of arrays must have.
+    rows : int, optional
+        Number of rows of an array in a partition.
+
+    Returns
+    -------
+    list of Part
+        The partitions.
+
+    Raises
+    ------
+    InputError
+        If nothing to code is found, or an array cannot be read or has the wrong shape.
     """
-    # Workers may be at work in another folder.
+    # Absolute, because workers may have another working directory.
     found = Path(path).absolute()
     if not found.exists():
         raise InputError(f"{path}: no such file or folder")
     if (found / "zarr.json").exists() or (found / ".zarray").exists():
         return _rows_of(found, found.parent, "zarr", length, rows)
-    # A link that leads nowhere is no folder: it fails by name when it is read.
+    # A broken link is not a folder: it is kept here, and reported by name when it is read.
     inside = sorted(name for name in found.rglob("*") if not name.is_dir()) if found.is_dir() else [found]
     folder = found if found.is_dir() else found.parent
     parts = []
@@ -113,7 +167,7 @@ def _version(names: Iterable[Path]) -> str:
 
 
 def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> list[Part]:
-    """Partitions of the rows of one array."""
+    """Return the partitions of the rows of one array."""
     try:
         array = _opened(str(path), kind)
     except InputError:
@@ -137,7 +191,7 @@ def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> lis
 
 
 def _opened(path: str, kind: str) -> Any:
-    """An array in a file, of which nothing is read yet."""
+    """Open an array in a file without reading its values."""
     if kind == "npy":
         return files.map_npy(path)
     import zarr
@@ -146,7 +200,7 @@ def _opened(path: str, kind: str) -> Any:
 
 
 def _stem(name: Path, folder: Path) -> str:
-    """A file name for what is made of a file: that of the file, and of the folders it is in."""
+    """Return a name for an output file, made of the names of the input file and its folders."""
     return "-".join(name.relative_to(folder).with_suffix("").parts)
 
 
@@ -162,13 +216,31 @@ def code(
 ) -> dict[str, Any]:
     """Code everything that :func:`partitions` finds, and write the codes of each partition to a file of its own.
 
-    Files that are there already, from the same dictionary and settings, are kept. A partition that cannot be coded is
-    named in the outcome, and the others are coded nevertheless.
+    Existing files made with the same dictionary and settings are kept. A partition that cannot be coded is listed in
+    the manifest, and the others are still coded.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The input, see :func:`partitions`.
+    out : str or path-like
+        Folder for the codes and the manifest.
+    dictionary : Dictionary
+        The dictionary.
+    settings : Settings
+        The coding settings.
+    rows : int, optional
+        Number of rows of an array in a partition.
+    cluster : Cluster, optional
+        A :class:`sparsect.dictionary.cluster.Cluster` on which to code; by default, coding runs in this process.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with the number of finished partitions and of all partitions.
 
     Returns
     -------
-    The manifest, as it is written beside the codes: what they were made with and, for every partition, its rows,
-    nonzeros, and SNR in decibels, None without an error.
+    dict
+        The manifest, as written next to the codes: the settings, and for every partition its numbers of rows and
+        nonzeros and its signal-to-noise ratio in decibels (None if the error is zero).
     """
     folder = Path(out)
     files.check_writable(folder / MANIFEST)
@@ -196,7 +268,7 @@ def _code_parts(
     cluster: Cluster | None,
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, Any]:
-    """Code the parts that ``folder`` does not hold yet; the manifest."""
+    """Code the partitions whose codes are not yet in ``folder``, and return the manifest."""
     known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
     found = {
         name: known[name]
@@ -238,7 +310,24 @@ def _code_parts(
 
 
 def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
-    """Code one partition and write its codes; what came out, or why nothing did."""
+    """Code one partition and write its codes.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The dictionary.
+    part : Part
+        The partition.
+    settings : Settings
+        The coding settings.
+    folder : str
+        Folder for the codes.
+
+    Returns
+    -------
+    dict or str
+        The manifest entry of the partition, or the error message if it cannot be coded.
+    """
     try:
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
@@ -275,7 +364,7 @@ def _outcome(codes: Any, snr_db: float) -> dict[str, Any]:
 
 
 def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
-    """Partitions that were coded before; refused if they were coded otherwise."""
+    """Return the partitions coded earlier; raise an error if they were coded with other settings."""
     if not (folder / MANIFEST).exists():
         return {}
     try:
@@ -296,7 +385,7 @@ def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
-    """Whether a file holds the codes that it is said to hold; what is damaged is coded again."""
+    """Whether a file holds the codes that the manifest lists; damaged files are coded again."""
     try:
         codes = files.read_array(path)
     except InputError:

@@ -1,4 +1,4 @@
-"""How do photographs get into and out of files? Pixels as numbers from 0 to 1, whatever the file holds."""
+"""Reading and writing of image files; pixels are numbers from 0 to 1, whatever the file holds."""
 
 from __future__ import annotations
 
@@ -24,25 +24,44 @@ from ..dictionary.sources import digest
 if TYPE_CHECKING:
     from PIL import Image
 
-# What is decoded, whatever the name of the file says.
+# Formats that are decoded, whatever the extension of the file.
 DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 ACCEPTED_SHAPES = "(height, width), or with 1 to 4 channels last"
-# Pixels on a side that no image file has room for.
+# Upper bound on the length of a side; no image format allows more.
 LONGEST_SIDE = 2**31 - 1
-# Sums of squares of larger pixels would leave the range of float32.
+# Sums of squares of larger pixel values overflow float32.
 LARGEST = 1e15
-# Decoded images kept in memory while patches are drawn from a folder.
+# Bytes of decoded images that are kept in memory while patches are drawn from a folder.
 CACHE_BYTES = 2**30
 
 
 def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
-    """Any image as float32, (height, width) or (height, width, 3): 0 to 1 from 8 and 16 bits, floats as they are.
+    """Convert an image to float32 with values from 0 to 1.
 
-    An alpha channel is blended over white; a single channel is dropped to two dimensions. Comes back as a NumPy array
-    or, if it may be ``anywhere``, in torch and CuPy where it is.
+    8-bit and 16-bit values are scaled to the range from 0 to 1; floating-point values are kept. An alpha channel is
+    blended over white, and a single channel is reduced to two dimensions.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name for error messages.
+    image : array, shape (height, width) or (height, width, channels)
+        The image, with 1 to 4 channels.
+    anywhere : bool, optional
+        If True, torch and CuPy arrays stay in their library and on their device.
+
+    Returns
+    -------
+    array, shape (height, width) or (height, width, 3)
+        The image as float32: a NumPy array or, if ``anywhere`` is True, an array of the image's own library.
+
+    Raises
+    ------
+    InputError
+        If the image has another shape or dtype, or pixels that are not finite.
     """
     array = as_array(name, image, anywhere)
     xp = namespace(array)
@@ -61,14 +80,47 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
 
 
 def to_gray(image: Any) -> Array:
-    """Brightness of an image, (height, width)."""
+    """Convert an image to grey levels.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image; an alpha channel is blended over white.
+
+    Returns
+    -------
+    array, shape (height, width)
+        The brightness of the image (ITU-R BT.601 weights of red, green and blue), float32.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")
+    >>> cat.shape, sparsect.images.to_gray(cat).shape
+    ((300, 451, 3), (300, 451))
+    """
     image = pixels("image", image)
     brightness: Array = image if image.ndim == 2 else image @ BRIGHTNESS
     return brightness
 
 
 def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
-    """What stands for an image as an array of NumPy or, if it may be ``anywhere``, of torch and CuPy where it is."""
+    """Convert an image to an array of numbers and check its shape.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name for error messages.
+    image : array, shape (height, width) or (height, width, channels)
+        The image, or anything that NumPy converts to such an array.
+    anywhere : bool, optional
+        If True, torch and CuPy arrays stay in their library and on their device.
+
+    Returns
+    -------
+    array, shape (height, width) or (height, width, channels)
+        A NumPy array or, if ``anywhere`` is True, an array of the image's own library; the dtype is unchanged.
+    """
     refuse_masked(name, image)
     if compat.is_torch_array(image):
         image = image.detach()
@@ -89,12 +141,41 @@ def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
 
 
 def read_image(path: str | os.PathLike[str]) -> Array:
-    """The photograph in a file, turned upright, as :func:`pixels` gives it."""
+    """Read an image file.
+
+    The image is rotated upright according to its EXIF orientation.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A PNG, JPEG, TIFF, BMP, WebP or GIF file with 8 or 16 bits per channel.
+
+    Returns
+    -------
+    array, shape (height, width) or (height, width, 3)
+        The image as float32 with values from 0 to 1; an alpha channel is blended over white.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, not an image, or too large for memory.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> import sparsect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "cat.png")
+    ...     sparsect.images.write_image(path, sparsect.images.sample("chelsea"))
+    ...     sparsect.images.read_image(path).shape
+    (300, 451, 3)
+    """
     name = files.path_name("path", path)
     with _opened(name) as photograph:
         from PIL import ImageOps
 
-        # The header alone decides whether it fits: 32 bytes a pixel while it is worked on.
+        # Checked from the header, before decoding: processing takes about 32 bytes per pixel.
         files.check_size(name, 32 * photograph.width * photograph.height)
         upright = ImageOps.exif_transpose(photograph)
         if upright.mode in ("I", "F"):
@@ -110,7 +191,27 @@ def read_image(path: str | os.PathLike[str]) -> Array:
 
 
 def write_image(path: str | os.PathLike[str], image: Any) -> None:
-    """Write an image with values from 0 to 1 (others are clipped) with 8 bits a channel; whole or not at all."""
+    """Write an image file with 8 bits per channel.
+
+    The file is written under a temporary name and then renamed, so that it is never left incomplete.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; its extension gives the format (.png, .jpg, .jpeg, .tif, .tiff, .bmp or .webp).
+    image : array, shape (height, width) or (height, width, channels)
+        The image; floating-point values outside the range from 0 to 1 are clipped.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> import sparsect
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sparsect.images.write_image(os.path.join(folder, "cat.png"), sparsect.images.sample("chelsea"))
+    ...     os.listdir(folder)
+    ['cat.png']
+    """
     from PIL import Image
 
     check_format(path)
@@ -120,14 +221,45 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
 
 
 def check_format(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that says no image format."""
+    """Raise an error if a file name does not have the extension of an image format.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file name.
+
+    Raises
+    ------
+    InputError
+        If the extension is not that of a supported format.
+    """
     name = files.path_name("path", path)
     if Path(name).suffix.lower() not in FORMATS:
         raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(FORMATS)}")
 
 
 def resize(image: Any, longest: int) -> Array:
-    """The image scaled so that its longer side has ``longest`` pixels."""
+    """Scale an image so that its longer side has a given length.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image.
+    longest : int
+        Length of the longer side in pixels.
+
+    Returns
+    -------
+    array
+        The scaled image, float32, with values clipped to the range from 0 to 1. The aspect ratio is kept.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")
+    >>> sparsect.images.resize(cat, 100).shape
+    (67, 100, 3)
+    """
     from PIL import Image
 
     image = pixels("image", image)
@@ -146,13 +278,40 @@ def resize(image: Any, longest: int) -> Array:
 
 
 class ImageFolder(Sequence[Array]):
-    """The photographs in a folder and the folders in it, decoded to grey when asked for.
+    """The image files in a folder and its subfolders, decoded to grey levels on access.
+
+    Behaves as a sequence of arrays of shape (height, width). Up to 1 GiB of decoded images is kept in memory.
 
     Parameters
     ----------
-    path : a folder
-    smallest : photographs with a side below this are left out, and counted in ``left_out``
-    device : where decoded photographs are put (see :func:`sparsect.backend.devices.place`); default main memory
+    path : str or path-like
+        The folder.
+    smallest : int, optional
+        Images with a side shorter than this are skipped and reported in ``left_out``.
+    device : str, optional
+        Device on which decoded images are placed, see :func:`sparsect.backend.devices.place`. By default they stay in
+        main memory.
+
+    Attributes
+    ----------
+    paths : list of Path
+        The files in use.
+    shapes : list of tuple of int
+        Height and width of each image.
+    left_out : list of str
+        The skipped files, each with the reason.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> import sparsect
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     for name in ("chelsea", "camera"):
+    ...         sparsect.images.write_image(os.path.join(path, f"{name}.png"), sparsect.images.sample(name))
+    ...     folder = sparsect.images.ImageFolder(path)
+    ...     len(folder), folder[1].shape
+    (2, (300, 451))
     """
 
     def __init__(self, path: str | os.PathLike[str], smallest: int = 1, device: str | None = None) -> None:
@@ -186,7 +345,7 @@ class ImageFolder(Sequence[Array]):
         self._forget()
 
     def _forget(self) -> None:
-        # Patches are drawn by several threads.
+        # Locked, because several threads draw patches.
         self._lock, self._decoded = threading.Lock(), OrderedDict[int, Any]()
 
     def __len__(self) -> int:
@@ -208,7 +367,7 @@ class ImageFolder(Sequence[Array]):
             return self._decoded[index]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: names, good in any folder, and sizes, not the photographs."""
+        """Return the state to pickle: absolute paths and shapes, without the decoded images."""
         state = {name: value for name, value in self.__dict__.items() if name not in ("_decoded", "_lock")}
         return state | {"paths": [path.absolute() for path in self.paths]}
 
@@ -217,20 +376,31 @@ class ImageFolder(Sequence[Array]):
         self._forget()
 
     def on_device(self, device: str | None) -> ImageFolder:
-        """The same photographs, put on a device once they are decoded."""
+        """Return the same images, to be placed on a device after decoding.
+
+        Parameters
+        ----------
+        device : str or None
+            The device, see :func:`sparsect.backend.devices.place`.
+
+        Returns
+        -------
+        ImageFolder
+            A copy of this folder that decodes to ``device``.
+        """
         placed = copy.copy(self)
         placed._device = device
         return placed
 
     @property
     def digest(self) -> str:
-        """A short name for the folder's contents: the bytes of all files."""
+        """Hexadecimal digest of the bytes of all files."""
         return digest(np.fromfile(path, dtype=np.uint8) for path in self.paths)
 
 
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[Image.Image]:
-    """A photograph whose header has been read; whatever is wrong with the file becomes one clear error."""
+    """Open an image file and read its header; every fault of the file becomes an InputError."""
     from PIL import Image, UnidentifiedImageError
 
     try:

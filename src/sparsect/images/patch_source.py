@@ -1,4 +1,4 @@
-"""Training signals from photographs: patches at random places."""
+"""Training signals from images: patches at random positions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,44 @@ from ..backend.devices import place
 from ..dictionary.sources import digest
 from .patches import cut
 
-# Images from which one batch of patches is drawn; more cost decoding, fewer make batches less alike.
+# Images from which one batch is drawn: more cost decoding time, fewer make the batches differ more.
 IMAGES_A_BATCH = 16
 
 
 class PatchSource:
-    """Patches at random places of grey images, each less its mean, drawn anew for every batch from a seed of its own.
+    """Patches at random positions of grey images, with the mean of each patch removed.
 
-    Every batch is drawn from a few images only, so that images which are decoded when asked for
+    Every batch is drawn with a seed of its own, from a few images only, so that images that are decoded on access
     (:class:`sparsect.images.ImageFolder`) need not all be in memory.
 
     Parameters
     ----------
-    images : two-dimensional arrays with values from 0 to 1, on any device of one array library; or a sequence with
-        ``shapes``, ``digest`` and ``on_device`` that gives such an array when asked for one
-    patch : side of a patch in pixels
-    size : number of patches altogether
-    rng : seed, a non-negative integer
-    batch_size : patches in a batch
+    images : sequence of arrays
+        Arrays of shape (height, width) with values from 0 to 1, all of one array library; or a sequence with the
+        attributes ``shapes``, ``digest`` and ``on_device`` that returns such arrays on access.
+    patch : int
+        Side of a patch in pixels.
+    size : int
+        Total number of patches.
+    rng : int, optional
+        Seed, a non-negative integer.
+    batch_size : int, optional
+        Number of patches in a batch.
+
+    Attributes
+    ----------
+    size : int
+        Total number of patches.
+    batches : int
+        Number of batches.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> camera = sparsect.images.sample("camera")
+    >>> source = sparsect.images.PatchSource([camera], patch=8, size=500, batch_size=200)
+    >>> source.batches, source.batch(0).shape
+    (3, (200, 64))
     """
 
     def __init__(self, images: Sequence[Any], patch: int, size: int, rng: int = 0, batch_size: int = 10_000) -> None:
@@ -59,13 +79,27 @@ class PatchSource:
         self._shapes, self._places = shapes, (shapes - patch + 1).prod(axis=1)
 
     def batch(self, index: int) -> Array:
-        """Patches drawn with a generator seeded by the source's seed and the number of the batch."""
+        """Draw one batch of patches.
+
+        The random generator is seeded with the seed of the source and the number of the batch, so that a batch is the
+        same each time it is drawn.
+
+        Parameters
+        ----------
+        index : int
+            Number of the batch, from 0.
+
+        Returns
+        -------
+        array, shape (rows, patch * patch)
+            One patch per row, with zero mean.
+        """
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
         chosen = np.sort(generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum()))
         counts = generate.multinomial(rows, np.full(IMAGES_A_BATCH, 1 / IMAGES_A_BATCH))
         parts = []
-        # Image by image, so that no more than one need be in memory.
+        # Image by image, so that at most one image has to be in memory.
         for number, count in zip(chosen, counts, strict=True):
             image, across = self._images[int(number)], int(self._shapes[number, 1]) - self._patch + 1
             drawn = from_numpy(generate.integers(self._places[number], size=count), image)
@@ -76,7 +110,18 @@ class PatchSource:
         return patches
 
     def on_device(self, device: str | None) -> PatchSource:
-        """The same patches, drawn on a device (see :func:`sparsect.backend.devices.place`)."""
+        """Return the same patches, to be drawn on a device.
+
+        Parameters
+        ----------
+        device : str or None
+            The device, see :func:`sparsect.backend.devices.place`; None returns the source itself.
+
+        Returns
+        -------
+        PatchSource
+            The source with its images on ``device``.
+        """
         if device is None:
             return self
         images = self._images
@@ -87,7 +132,7 @@ class PatchSource:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Numbers of images and patches, how they were drawn, and a digest of the images."""
+        """Numbers of images and patches, the sampling settings, and a digest of the images."""
         images = self._images
         return {
             "images": len(images),

@@ -1,4 +1,4 @@
-"""Image to patches and back: places that cover every pixel, blocks of bounded size, averages where patches overlap."""
+"""Cutting an image into patches and assembling it again, with averages where patches overlap."""
 
 from __future__ import annotations
 
@@ -12,15 +12,44 @@ import numpy as np
 from ..backend.arrays import Array, from_numpy, is_numpy, namespace
 from ..backend.checks import reject, whole_number
 
-# Patches that are coded together: enough for matrix products, few enough for memory.
+# Patches coded together: enough for efficient matrix products, few enough to fit in memory.
 BLOCK = 2000
 
 
 class PatchGrid:
-    """Places of square patches in an image whose ``shape`` starts with height and width.
+    """Positions of the square patches that cover an image.
 
-    Patches start every ``stride`` pixels; the last row and column of patches are moved inwards, so that the border is
-    covered without cropping or padding.
+    Patches start every ``stride`` pixels. The last row and the last column of patches are moved inwards, so that the
+    border is covered without cropping or padding.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the image; the first two entries are height and width.
+    patch : int
+        Side of a patch in pixels.
+    stride : int, optional
+        Distance between the starts of adjacent patches, at most ``patch``, which is the default.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Height and width of the image.
+    patch : int
+        Side of a patch in pixels.
+    stride : int
+        Distance between the starts of adjacent patches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> grid = sparsect.images.PatchGrid((50, 70), patch=20)
+    >>> grid.count
+    12
+    >>> plane = np.zeros((50, 70))
+    >>> [grid.patches(plane, block).shape for block in grid.blocks(size=8)]
+    [(8, 400), (4, 400)]
     """
 
     def __init__(self, shape: tuple[int, ...], patch: int, stride: int | None = None) -> None:
@@ -38,32 +67,79 @@ class PatchGrid:
         return int(self._tops.size)
 
     def blocks(self, among: Array | None = None, size: int = BLOCK) -> Iterator[Array]:
-        """Numbers of all patches, or of those ``among`` them, ``size`` at a time."""
+        """Iterate over the patches in blocks of bounded size.
+
+        Parameters
+        ----------
+        among : array of int, optional
+            Numbers of the patches to iterate over; all patches by default.
+        size : int, optional
+            Number of patches in a block.
+
+        Yields
+        ------
+        array of int
+            Numbers of the patches of one block.
+        """
         numbers = np.arange(self.count) if among is None else among
         for start in range(0, numbers.size, size):
             yield numbers[start : start + size]
 
     def touching(self, pixels: Array) -> Array:
-        """Numbers of the patches with a true pixel of a (height, width) array of booleans."""
+        """Find the patches that contain at least one marked pixel.
+
+        Parameters
+        ----------
+        pixels : array of bool, shape (height, width)
+            True for marked pixels.
+
+        Returns
+        -------
+        array of int
+            Numbers of these patches.
+        """
         touched = [self.patches(pixels, block).any(axis=1) for block in self.blocks()]
         return np.flatnonzero(np.concatenate(touched))
 
     def patches(self, plane: Array, block: Array) -> Array:
-        """(rows, patch^2), the patches of a block, copied out of a (height, width) array of any library."""
+        """Copy the patches of a block out of an image plane.
+
+        Parameters
+        ----------
+        plane : array, shape (height, width)
+            The image plane, an array of any supported library.
+        block : array of int, shape (rows,)
+            Numbers of the patches.
+
+        Returns
+        -------
+        array, shape (rows, patch * patch)
+            One patch per row.
+        """
         return cut(plane, from_numpy(self._tops[block], plane), from_numpy(self._lefts[block], plane), self.patch)
 
     def add(self, total: Array, patches: Array, block: Array) -> None:
-        """Add the patches of a block to a (height, width) array at their places."""
+        """Add the patches of a block to an image plane, in place.
+
+        Parameters
+        ----------
+        total : array, shape (height, width)
+            The image plane to which the patches are added.
+        patches : array, shape (rows, patch * patch)
+            One patch per row.
+        block : array of int, shape (rows,)
+            Numbers of the patches.
+        """
         width = self.shape[1]
         pixels, corners = total.reshape(-1), from_numpy(self._tops[block] * width + self._lefts[block], total)
         for pixel in range(self.patch**2):
-            # Patches of a grid have different corners, so no place comes twice for one pixel of the patch.
+            # Patches of a grid have distinct corners, so no index occurs twice and += adds every patch.
             down, across = divmod(pixel, self.patch)
             pixels[corners + (down * width + across)] += patches[:, pixel]
 
     @cached_property
     def cover(self) -> Array:
-        """(height, width), in how many patches each pixel is."""
+        """Number of patches that contain each pixel, shape (height, width)."""
         down, across = (
             np.bincount((np.unique(starts)[:, None] + np.arange(self.patch)).ravel(), minlength=size)
             for starts, size in zip((self._tops, self._lefts), self.shape, strict=True)
@@ -72,17 +148,56 @@ class PatchGrid:
 
 
 def patch_count(shape: tuple[int, ...], patch: int, stride: int) -> int:
-    """Number of patches of a :class:`PatchGrid`, without making one."""
+    """Count the patches of a :class:`PatchGrid` without creating it.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the image; the first two entries are height and width.
+    patch : int
+        Side of a patch in pixels.
+    stride : int
+        Distance between the starts of adjacent patches.
+
+    Returns
+    -------
+    int
+        Number of patches, 0 if the image is smaller than a patch.
+    """
     return math.prod(max(0, -(-(length - patch) // stride) + 1) for length in shape[:2])
 
 
 def planes(image: Array) -> list[Array]:
-    """The (height, width) planes of an image: itself if grey, one for each channel if not."""
+    """Split an image into its channels.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image.
+
+    Returns
+    -------
+    list of arrays, each of shape (height, width)
+        The channels; a grey image is its only channel.
+    """
     return [image] if image.ndim == 2 else [image[..., channel] for channel in range(image.shape[2])]
 
 
 def like_image(planes: list[Array], image: Array) -> Array:
-    """Planes put together again in the shape of ``image``."""
+    """Assemble channels into an image.
+
+    Parameters
+    ----------
+    planes : list of arrays, each of shape (height, width)
+        The channels.
+    image : array, shape (height, width) or (height, width, channels)
+        An image whose number of dimensions the result has.
+
+    Returns
+    -------
+    array, shape (height, width) or (height, width, channels)
+        The image.
+    """
     return planes[0] if image.ndim == 2 else namespace(planes[0]).stack(planes, axis=-1)
 
 
@@ -92,7 +207,22 @@ def _starts(length: int, patch: int, stride: int) -> Array:
 
 
 def cut(plane: Array, top: Array, left: Array, side: int) -> Array:
-    """(places, side^2), square patches of a (height, width) array by their first rows and columns."""
+    """Copy square patches out of an image plane.
+
+    Parameters
+    ----------
+    plane : array, shape (height, width)
+        The image plane.
+    top, left : array of int, shape (count,)
+        First row and first column of each patch.
+    side : int
+        Side of a patch in pixels.
+
+    Returns
+    -------
+    array, shape (count, side * side)
+        One patch per row.
+    """
     xp, (height, width) = namespace(plane), plane.shape
     if is_numpy(xp):
         return np.lib.stride_tricks.sliding_window_view(plane, (side, side))[top, left].reshape(-1, side * side)

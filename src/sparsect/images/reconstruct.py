@@ -1,4 +1,4 @@
-"""An image from few atoms for each patch: code every patch at sparsity s, put the patches together again."""
+"""Image reconstruction from few atoms per patch: code every patch at sparsity s and assemble the patches."""
 
 from __future__ import annotations
 
@@ -34,20 +34,34 @@ from .settings import METHOD, tuned_for_images
 
 Progress = Callable[[int, int], None]
 
-# Sums of larger codes may leave the range of float32, which images are in.
+# Sums of larger codes may overflow float32, the dtype of images.
 LARGEST_CODE = 1e30
 
 
 @dataclass(frozen=True)
 class Codes:
-    """An image as sparse codes: all that is needed, with the dictionary, to see it again.
+    """Sparse codes of an image: together with the dictionary, all that is needed to compute the image.
 
     Attributes
     ----------
-    matrix : SciPy CSR array (patches, n), one patch a row; channels one after the other
-    means : (patches,), the mean of each patch
-    shape : of the image
-    patch, stride : side of a patch, and pixels from one to the next
+    matrix : scipy.sparse.csr_array, shape (patches, n)
+        The codes, one patch per row, channel after channel.
+    means : array, shape (patches,)
+        Mean of each patch.
+    shape : tuple of int
+        Shape of the image.
+    patch : int
+        Side of a patch in pixels.
+    stride : int
+        Distance between the starts of adjacent patches in pixels.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")[:40, :40, 0]
+    >>> codes = sparsect.images.reconstruct(cat, sparsity=5, method="omp").codes
+    >>> codes.matrix.shape, codes.image().shape
+    ((4, 1000), (40, 40))
     """
 
     matrix: Any
@@ -57,7 +71,21 @@ class Codes:
     stride: int
 
     def image(self, dictionary: Any = None) -> Array:
-        """The image that the codes stand for: Phi x plus the mean for each patch, averaged where patches overlap."""
+        """Compute the image from the codes.
+
+        Each patch is Phi x plus its mean; overlapping patches are averaged.
+
+        Parameters
+        ----------
+        dictionary : Dictionary, array or str, optional
+            The dictionary with which the image was coded: a :class:`sparsect.Dictionary`, an array Phi, or the name
+            of a file. The default is the bundled dictionary.
+
+        Returns
+        -------
+        array
+            The image, float32, of shape ``self.shape``.
+        """
         Phi = to_numpy(as_dictionary(dictionary).Phi)
         if Phi.shape != (self.patch**2, self.matrix.shape[1]):
             wanted = f"one of {self.patch**2}x{self.matrix.shape[1]}, as the codes have"
@@ -73,14 +101,51 @@ class Codes:
         return like_image(restored, np.empty(self.shape, dtype=np.bool_))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to an ``.npz`` file that :func:`load_codes` reads back; ``scipy.sparse.load_npz`` reads the matrix."""
+        """Write the codes to an ``.npz`` file.
+
+        :func:`load_codes` reads the file, and ``scipy.sparse.load_npz`` reads the matrix from it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         about = {"image_shape": self.shape, "patch": self.patch, "stride": self.stride}
         arrays = files.csr_arrays(self.matrix) | {"means": self.means}
         files.write_npz(path, arrays | {name: np.array(value) for name, value in about.items()})
 
 
 def load_codes(path: str | os.PathLike[str]) -> Codes:
-    """Codes that :meth:`Codes.save` wrote."""
+    """Read codes from a file written by :meth:`Codes.save`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The ``.npz`` file.
+
+    Returns
+    -------
+    Codes
+        The codes.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, holds something else, or is damaged.
+
+    Examples
+    --------
+    >>> import os
+    >>> import tempfile
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")[:40, :40, 0]
+    >>> codes = sparsect.images.reconstruct(cat, sparsity=5, method="omp").codes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "cat.npz")
+    ...     codes.save(path)
+    ...     sparsect.images.load_codes(path).shape
+    (40, 40)
+    """
     from scipy.sparse import csr_array
 
     arrays = files.read_npz(path)
@@ -110,16 +175,35 @@ def load_codes(path: str | os.PathLike[str]) -> Codes:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """An image seen through s atoms a patch.
+    """Result of :func:`reconstruct`.
 
     Attributes
     ----------
-    image : of the shape that came in, float32, values from 0 to 1 where the original's are (not clipped)
-    snr_db : signal-to-noise ratio of the image
-    patch_snr_db : of all patches together with their means removed, which is what the paper's table shows
-    codes : see :class:`Codes`
-    seconds, setup_seconds : time spent coding, and factoring the dictionary
-    method, sparsity : how it was coded
+    image : array
+        The reconstruction, float32, in the shape of the input and on the scale where white is 1. It is not clipped, so
+        that values may lie slightly outside the range of the original.
+    snr_db : float
+        Signal-to-noise ratio of the image in decibels.
+    patch_snr_db : float
+        Signal-to-noise ratio of all patches together, with their means removed, as in the table of the paper.
+    codes : Codes
+        The sparse codes of the patches.
+    seconds : float
+        Time spent on coding.
+    setup_seconds : float
+        Time spent on factoring the dictionary.
+    method : str
+        The solver and its settings.
+    sparsity : int
+        Maximum number of atoms per patch.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")[:40, :40, 0]
+    >>> result = sparsect.images.reconstruct(cat, sparsity=5, method="omp")
+    >>> type(result).__name__, result.sparsity, result.image.shape
+    ('Reconstruction', 5, (40, 40))
     """
 
     image: Array
@@ -145,30 +229,52 @@ def reconstruct(
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Reconstruction:
-    """Code every patch of an image with at most ``sparsity`` atoms and put the image together from the codes.
+    """Code every patch of an image with at most ``sparsity`` atoms and assemble the image from the codes.
 
     Parameters
     ----------
-    image : (height, width) or (height, width, channels), an array of NumPy, torch or CuPy; 8 and 16 bits are scaled to
-        values from 0 to 1. Channels are coded one by one; an alpha channel is blended over white.
-    sparsity : s, atoms allowed for each patch
-    method : a name from ``sparsect.METHODS``, with settings tuned for images, or a configured solver
-    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one, 1,000 atoms of 20x20 pixels
-    stride : pixels from one patch to the next, up to the side of a patch (the default: patches do not overlap, but for
-        the last ones at the border). Overlapping patches are averaged.
-    refit : least-squares fit on the atoms chosen
-    max_iter : iterations for each patch; at least ``sparsity`` for methods that take one atom at a time
-    seconds_per_patch : stop a block of patches after this time for each of them, set-up not counted
-    device : "cpu", "cuda", or "auto" for a GPU if there is one; default where the image is or, if that is NumPy's, the
-        dictionary
-    progress : called with the number of patches done and of all
+    image : array, shape (height, width) or (height, width, channels)
+        The image, an array of NumPy, torch or CuPy. 8-bit and 16-bit values are scaled to the range from 0 to 1.
+        Channels are coded separately; an alpha channel is blended over white.
+    sparsity : int
+        Maximum number s of atoms per patch.
+    method : str or Solver, optional
+        A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver.
+    dictionary : Dictionary, array or str, optional
+        A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary of
+        1,000 atoms of 20x20 pixels.
+    stride : int, optional
+        Distance between the starts of adjacent patches in pixels, at most the side of a patch. The default is the side
+        of a patch, so that only the last patches at the border overlap others. Overlapping patches are averaged.
+    refit : bool, optional
+        If True, debias the codes: refit the coefficients by least squares on the selected atoms.
+    max_iter : int, optional
+        Maximum number of iterations per patch. Methods that select one atom at a time need at least ``sparsity``.
+    seconds_per_patch : float, optional
+        Time limit per patch. A block of patches is stopped after this time multiplied by the number of its patches;
+        setup time is not counted.
+    device : {'cpu', 'cuda', 'auto'}, optional
+        Where to compute; 'auto' uses a GPU if there is one. The default is the device of the image or, for a NumPy
+        image, of the dictionary.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with the number of coded patches and of all patches.
+
+    Returns
+    -------
+    Reconstruction
+        The image, its signal-to-noise ratio, and the codes.
+
+    Raises
+    ------
+    InputError
+        If the image is constant, so that no signal-to-noise ratio is defined, or smaller than a patch.
 
     Examples
     --------
     >>> import sparsect
     >>> cat = sparsect.images.sample("chelsea")[:60, :60]
-    >>> seen = sparsect.images.reconstruct(cat, sparsity=20)
-    >>> seen.image.shape, bool(seen.snr_db > 30)
+    >>> result = sparsect.images.reconstruct(cat, sparsity=20, method="ormp")
+    >>> result.image.shape, result.snr_db > 30
     ((60, 60, 3), True)
     """
     from scipy.sparse import vstack
@@ -235,7 +341,7 @@ def reconstruct(
 
 
 def _squares(values: Array) -> float:
-    """The sum of squares, in double precision; on a CPU without a copy in it."""
+    """Sum of squares in double precision, on a CPU without a copy in double precision."""
     xp = namespace(values)
     if is_numpy(xp):
         return float(np.einsum("ij,ij->", values, values, dtype=np.float64))
@@ -243,5 +349,18 @@ def _squares(values: Array) -> float:
 
 
 def decibels(energy: float, error: float) -> float:
-    """10 log10(energy / error); infinite without error."""
+    """Convert a ratio of energies to decibels.
+
+    Parameters
+    ----------
+    energy : float
+        Energy of the signal.
+    error : float
+        Energy of the error.
+
+    Returns
+    -------
+    float
+        ``10 log10(energy / error)``, infinite if the error is zero.
+    """
     return math.inf if error == 0 else 10 * math.log10(energy / error)

@@ -1,4 +1,4 @@
-"""What people do with a dictionary: take the noise out of an image, fill in what is missing."""
+"""Image restoration with a dictionary: denoising and inpainting."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .settings import WITHIN_NOISE, tuned_for_images
 
 # Radius of the noise ball of a patch, in units of the expected norm of its noise.
 RADIUS = 1.015
-# Inpainting follows patches within balls of this size first and of that size last, and goes further than they say.
+# Noise level of the first and of the last inpainting pass, and the step length: above 1, the steps are overrelaxed.
 INPAINT_FIRST, INPAINT_LAST, INPAINT_STEP = 0.03, 0.005, 1.8
 
-# Brightness and two colour differences, orthonormal, so that noise stays white: natural images vary little in the last
-# two, which are then smoothed more.
+# Brightness and two colour differences. The transform is orthonormal, so that white noise stays white. Natural images
+# vary little in the colour differences, which are therefore smoothed more.
 OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [0.5, -1, 0.5]], dtype=np.float32)
 OPPONENT /= np.linalg.norm(OPPONENT, axis=1, keepdims=True)
 
@@ -42,23 +42,47 @@ def denoise(
     max_iter: int = 400,
     progress: Progress | None = None,
 ) -> Array:
-    """Remove white noise: code every patch down to the noise ball, average the overlapping codes.
+    """Remove white noise from an image.
+
+    Every patch is coded up to a residual within the noise ball, and the overlapping approximations are averaged.
+    Colours are first transformed to brightness and two colour differences.
 
     Parameters
     ----------
-    image : (height, width) or (height, width, channels), see :func:`sparsect.images.reconstruct`. Colours are turned
-        into brightness and two differences first.
-    sigma : standard deviation of the noise, on the scale where white is 1 (25 of 255 is 0.098); default estimated
-    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map, vamp
-    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one
-    stride : pixels from one patch to the next; smaller is better and slower
-    sparsity : atoms allowed for each patch; default half the pixels of one
-    max_iter : iterations for each patch
-    progress : called with the number of patches done and of all
+    image : array, shape (height, width) or (height, width, channels)
+        The image, see :func:`sparsect.images.reconstruct`.
+    sigma : float, optional
+        Standard deviation of the noise, on the scale where white is 1 (25 of 255 is 0.098). By default it is estimated
+        by :func:`estimate_sigma`.
+    method : str or Solver, optional
+        A method that takes a noise level: 'omp', 'ormp', 'difference-map', 'alternating-map' or 'vamp', or such a
+        solver, configured.
+    dictionary : Dictionary, array or str, optional
+        A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary.
+    stride : int, optional
+        Distance between the starts of adjacent patches in pixels. A smaller stride gives better results and takes
+        longer.
+    sparsity : int, optional
+        Maximum number of atoms per patch. The default is half the number of pixels of a patch.
+    max_iter : int, optional
+        Maximum number of iterations per patch.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with the number of coded patches and of all patches.
 
     Returns
     -------
-    image : of the same shape, float32
+    array
+        The denoised image, float32, of the same shape; an alpha channel is blended over white.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> clean = sparsect.images.sample("camera")[200:260, 200:260]
+    >>> noisy = clean + 0.1 * np.random.default_rng(0).standard_normal(clean.shape)
+    >>> denoised = sparsect.images.denoise(noisy, sigma=0.1, stride=10)
+    >>> sparsect.images.psnr_db(clean, denoised) > sparsect.images.psnr_db(clean, noisy) + 3
+    True
     """
     image = pixels("image", image)
     if sigma is None:
@@ -85,34 +109,65 @@ def inpaint(
     max_iter: int = 400,
     progress: Progress | None = None,
 ) -> Array:
-    """Fill in missing pixels by alternating between two sets: images that agree with what is known, and images whose
-    patches are few atoms each, within a ball that shrinks from pass to pass.
+    """Fill in the missing pixels of an image.
 
-        x <- x + 1.8 (smooth(x) - x) where pixels are missing, the known ones elsewhere
-
-    with ``smooth`` as in :func:`denoise`, for a noise level that falls from 0.03 to 0.005. Starts from averages of the
-    nearest known pixels.
+    Alternates between two sets: the images that agree with the known pixels, and the images whose patches are
+    combinations of few atoms each, up to an error within a ball that shrinks from pass to pass.
 
     Parameters
     ----------
-    image : (height, width) or (height, width, channels), see :func:`sparsect.images.reconstruct`; values of missing
-        pixels do not matter
-    mask : (height, width), true where a pixel is missing
-    method : a method that takes a noise level: omp, ormp, difference-map, alternating-map, vamp
-    dictionary : a Dictionary, Phi, or the name of a file; default the bundled one
-    stride : pixels from one patch to the next; smaller is better and slower
-    passes : how often to alternate
-    sparsity : atoms allowed for each patch; default half the pixels of one
-    max_iter : iterations for each patch
-    progress : called with the number of patches done and of all, in all passes
+    image : array, shape (height, width) or (height, width, channels)
+        The image, see :func:`sparsect.images.reconstruct`. The values of missing pixels are ignored.
+    mask : array of bool, shape (height, width)
+        True where a pixel is missing.
+    method : str or Solver, optional
+        A method that takes a noise level: 'omp', 'ormp', 'difference-map', 'alternating-map' or 'vamp', or such a
+        solver, configured.
+    dictionary : Dictionary, array or str, optional
+        A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary.
+    stride : int, optional
+        Distance between the starts of adjacent patches in pixels. A smaller stride gives better results and takes
+        longer.
+    passes : int, optional
+        Number of alternations.
+    sparsity : int, optional
+        Maximum number of atoms per patch. The default is half the number of pixels of a patch.
+    max_iter : int, optional
+        Maximum number of iterations per patch.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with the number of coded patches and of all patches, over all passes.
 
     Returns
     -------
-    image : of the same shape, float32; known pixels are what they were
+    array
+        The completed image, float32, of the same shape, with the known pixels unchanged; an alpha channel is blended
+        over white.
+
+    Notes
+    -----
+    The iteration starts from averages of the nearest known pixels. One pass is ::
+
+        x <- x + 1.8 (smooth(x) - x)    where pixels are missing,
+        x <- image                      elsewhere,
+
+    with ``smooth`` as in :func:`denoise`, for a noise level that falls from 0.03 to 0.005. The result takes the missing
+    pixels from the last ``smooth(x)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> image = sparsect.images.sample("camera")[200:260, 200:260]
+    >>> mask = np.random.default_rng(0).random(image.shape) < 0.3
+    >>> filled = sparsect.images.inpaint(image, mask, stride=10, passes=3)
+    >>> np.array_equal(filled[~mask], image[~mask])
+    True
+    >>> sparsect.images.psnr_db(image, filled) > 20
+    True
     """
     given = as_array("image", image)
     missing = _mask(mask, given)
-    # Zeros of the image's own dtype, which says what white is.
+    # Zeros in the dtype of the image, because the dtype determines the value of white.
     image = pixels("image", np.where(missing if given.ndim == 2 else missing[..., None], given.dtype.type(0), given))
     passes = whole_number("passes", passes, 1)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
@@ -132,7 +187,7 @@ def inpaint(
 
 
 class _Smoother:
-    """Codes the patches of a plane down to a noise ball and averages what the codes stand for."""
+    """Codes the patches of an image plane up to an error within the noise ball and averages the approximations."""
 
     def __init__(
         self,
@@ -151,7 +206,7 @@ class _Smoother:
         self.grid = PatchGrid(image.shape, self._dictionary.patch, stride)
 
     def __call__(self, plane: Array, sigma: float, seen: Callable[[int], None], among: Array | None = None) -> Array:
-        """The smoothed plane; zero where none of the patches ``among`` all of them reaches."""
+        """Return the smoothed plane, zero where no patch of ``among`` (by default all patches) lies."""
         operator, like = self._dictionary.operator, self._dictionary.Phi
         radius = RADIUS * sigma * math.sqrt(like.shape[0] - 1)
         total, cover = np.zeros_like(plane), np.zeros_like(plane)
@@ -177,7 +232,7 @@ def _to_image(channels: list[Array], image: Array) -> Array:
 
 
 def _counted(progress: Progress | None, everything: int) -> Callable[[int], None]:
-    """A function that is told of patches as they are done and passes on how many there were so far."""
+    """Return a function that accumulates numbers of completed patches and reports their sum to ``progress``."""
     done = 0
 
     def seen(patches: int) -> None:
@@ -190,7 +245,7 @@ def _counted(progress: Progress | None, everything: int) -> Callable[[int], None
 
 
 def _nearby_averages(plane: Array, missing: Array) -> Array:
-    """Missing pixels replaced by averages of known ones nearby; by the nearest known one where there are too few."""
+    """Replace missing pixels by averages of known pixels nearby, or by the nearest one where these are too few."""
     from scipy.ndimage import distance_transform_edt, gaussian_filter
 
     nearest = distance_transform_edt(missing, return_distances=False, return_indices=True)
@@ -206,7 +261,31 @@ def _nearby_averages(plane: Array, missing: Array) -> Array:
 
 
 def estimate_sigma(image: Any) -> float:
-    """Standard deviation of white noise in an image, from the median of its finest diagonal details."""
+    """Estimate the standard deviation of white noise in an image.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image.
+
+    Returns
+    -------
+    float
+        The estimate, on the scale where white is 1; 0 for an image that is only one pixel high or wide.
+
+    Notes
+    -----
+    The estimate is the median absolute value of the finest diagonal details of each channel, divided by 0.6745, the
+    value of that median for a standard normal distribution, and averaged over the channels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal((200, 200))
+    >>> round(sparsect.images.estimate_sigma(0.5 + noise), 2)
+    0.1
+    """
     image = pixels("image", image)
     details = [
         (plane[:-1, :-1] - plane[1:, :-1] - plane[:-1, 1:] + plane[1:, 1:]) / 2
@@ -217,7 +296,7 @@ def estimate_sigma(image: Any) -> float:
 
 
 def _mask(mask: Any, image: Array) -> Array:
-    """The mask as booleans of the image's size, with at least one pixel known."""
+    """Return the mask as booleans of the size of the image; at least one pixel must be known."""
     refuse_masked("mask", mask)
     missing = np.asarray(mask)
     if missing.ndim != 2 or missing.shape != image.shape[:2]:

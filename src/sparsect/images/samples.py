@@ -1,4 +1,4 @@
-"""Photographs to try things on: those that scikit-image brings along, nothing downloaded."""
+"""Sample photographs, taken from the installed scikit-image without a download."""
 
 from __future__ import annotations
 
@@ -18,7 +18,26 @@ FILES = {
 
 
 def sample(name: str = "chelsea") -> Array:
-    """A photograph by name: chelsea (a cat), coffee, astronaut, rocket, camera; values from 0 to 1."""
+    """Load a sample photograph.
+
+    Parameters
+    ----------
+    name : {'chelsea', 'coffee', 'astronaut', 'rocket', 'camera'}, optional
+        Name of the photograph; 'chelsea' is a cat, and 'camera' is a grey image.
+
+    Returns
+    -------
+    array, shape (height, width) or (height, width, 3)
+        The photograph, float32, with values from 0 to 1.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> sparsect.images.sample("chelsea").shape
+    (300, 451, 3)
+    >>> sparsect.images.sample("camera").shape
+    (512, 512)
+    """
     import skimage
 
     return read_image(Path(skimage.__file__).parent / "data" / FILES[choice("name", name, FILES)])

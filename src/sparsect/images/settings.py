@@ -1,4 +1,4 @@
-"""Which settings suit patches of photographs? Each method as tuned for them."""
+"""Settings of each method that are tuned for patches of photographs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarmRate, StagewiseO
 from ..solvers.base import Solver, check_solver
 from ..tuning import shipped, tuned
 
-# What codes patches where no method is asked for, and where a noise level is given.
+# Default method for a given sparsity, and for a given noise level.
 METHOD, WITHIN_NOISE = "annealed-difference-map", "ormp"
 SETTING = "image-patches"
-# Atoms of a learned dictionary are too much alike for the rule that StOMP has for random matrices; of false alarm rates
-# from 1e-10 to 1/2 this one served best on training patches.
+# The atoms of a learned dictionary are too coherent for StOMP's threshold rule for random matrices. Of the false alarm
+# rates from 1e-10 to 1/2, this one performed best on training patches.
 CHOSEN: dict[str, Solver] = {
     "stomp": StagewiseOMP(FalseAlarmRate(0.01), stages=30),
     METHOD: AnnealedDifferenceMap("approximation"),
@@ -19,7 +19,19 @@ CHOSEN: dict[str, Solver] = {
 
 
 def tuned_for_images(method: str | Solver) -> Solver:
-    """The named method with the values that ship for patches of images; a configured solver as it is."""
+    """Return a solver with settings for patches of images.
+
+    Parameters
+    ----------
+    method : str or Solver
+        A name from ``sparsect.METHODS``, or a configured solver.
+
+    Returns
+    -------
+    Solver
+        The named method with the settings for image patches that the package includes, or with its defaults where there
+        are none; a configured solver is returned unchanged.
+    """
     if not isinstance(method, str):
         return check_solver("method", method)
     kind = METHODS[choice("method", method, METHODS)]
