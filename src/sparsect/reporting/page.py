@@ -130,7 +130,7 @@ class Page:
         self._parts.append(_figure(caption, Path(path).read_bytes(), "png"))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page; the file is either complete or not created.
+        """Write the page; the file is written completely or not at all.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     result : Result
         The result of solving it.
     path : str or path-like
-        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is either complete or not created.
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
     """
     check_format(path)
     figure = new_figure((10, 6.5))
@@ -120,7 +120,7 @@ def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
     tuned : Tuned
         The result of :func:`sparsect.tuning.tune`.
     path : str or path-like
-        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is either complete or not created.
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
     """
     check_format(path)
     figure = new_figure((10, 4.2))
@@ -155,7 +155,7 @@ def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
     dictionary : Dictionary, array, str or None
         A dictionary, the matrix Phi, or the name of a file; None is the bundled dictionary.
     path : str or path-like
-        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is either complete or not created.
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
     """
     check_format(path)
     tiles = atom_tiles(as_dictionary(dictionary))
@@ -215,7 +215,7 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 
 def _write(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure; the file is either complete or not created."""
+    """Write a figure; the file is written completely or not at all."""
     with files.replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
 
