@@ -57,6 +57,16 @@ def test_readme(tmp_path, monkeypatch):
     assert names["result"].x.shape == (10, 1000)
 
 
+def test_dir_lists_the_public_names():
+    public = [name for name in dir(sparsect) if not re.fullmatch("__.*__", name)]
+    assert public == sorted(sparsect.__all__)
+    assert {"SparseCoder", "DictionaryLearner", "images", "tuning", "dictionary"} <= set(public)
+    # The command line, imported above, has loaded these and the submodules that are not public.
+    assert not {"Any", "TYPE_CHECKING", "import_module", "backend", "cli", "reporting"} & set(public)
+    assert {"__all__", "__doc__", "__version__"} <= set(dir(sparsect))
+    assert all(hasattr(sparsect, name) for name in dir(sparsect))
+
+
 def test_the_solver_in_contributing():
     (code,) = python_blocks("CONTRIBUTING.md")
     names = {"__name__": "sparsect.solvers.hard_thresholding", "__package__": "sparsect.solvers"}

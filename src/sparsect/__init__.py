@@ -1,6 +1,20 @@
-"""Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
+"""Sparse recovery and sparse coding as a search for a point in the intersection of two sets.
 
-from .backend import interrupts  # noqa: F401  first of all, for Ctrl-C while the others are loaded
+Given a matrix Phi and data y, :func:`recover` finds x with at most s nonzeros and Phi x close to y. A batch of
+signals is an array with one signal in each row.
+
+Examples
+--------
+>>> import sparsect
+>>> problem = sparsect.random_problem(100, 200, 5, batch=3, rng=0)
+>>> result = sparsect.recover(problem.Phi, problem.y, 5)
+>>> result.x.shape
+(3, 200)
+>>> float(sparsect.support_recall(problem.x, result.x).min())
+1.0
+"""
+
+from .backend import interrupts  # noqa: F401  imported first, so that Ctrl-C is handled during the other imports
 
 # isort: split
 from importlib import import_module
@@ -38,7 +52,7 @@ from .solvers import (
 from .solvers.base import Requirement, Solver, State
 
 if TYPE_CHECKING:
-    from . import images, tuning
+    from . import dictionary, images, tuning
 
 __version__ = "0.1.0"
 
@@ -82,6 +96,7 @@ __all__ = [
     "SubspacePursuit",
     "VectorAMP",
     "as_operator",
+    "dictionary",
     "gpu_options",
     "images",
     "load_dictionary",
@@ -99,7 +114,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded on first use: images, tuning, and estimators, for which scikit-learn is imported."""
+    """Load images, tuning and the estimators on first use; the estimators import scikit-learn."""
     if name in ("images", "tuning"):
         return import_module(f".{name}", __name__)
     if name in ("DictionaryLearner", "SparseCoder"):
@@ -107,3 +122,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, those loaded on first use included, and no names that this module imports for itself."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__") and name.endswith("__"))})

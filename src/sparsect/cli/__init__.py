@@ -1,4 +1,7 @@
-"""The command line: parse, call, show progress, exit code. 0 is done, 2 is bad input, 130 is Ctrl-C."""
+"""The command line: commands parse their options, call the library and show progress.
+
+Exit codes are 0 for success, 1 for an error of the operating system, 2 for bad input and 130 for Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, exper
 
 
 def main() -> None:
-    """Entry point: every error of the user's is one line on standard error and exit code 2."""
+    """Run the command line; an error of the user is one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
     interrupts.raise_them()
     try:
@@ -40,7 +43,7 @@ def main() -> None:
 
 
 def _explained(error: BaseException) -> int:
-    """Say in one line why the command has ended, and give the exit code; what is no fault of the user's is raised."""
+    """Print in one line why the command has ended and return the exit code; unexpected errors are raised again."""
     if interrupts.came or isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo(interrupts.STOPPED, err=True)
         return interrupts.EXIT_CODE

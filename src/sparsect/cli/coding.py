@@ -1,4 +1,4 @@
-"""sparsect code: sparse codes of large sets of photographs or signals, partition by partition."""
+"""The command ``sparsect code``: sparse codes of large sets of photographs or signals, partition by partition."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Examples:
 @on_a_device
 @click.option("--quiet", "-q", is_flag=True, help="No progress bar and no summary.")
 def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
-    """Code what INPUT holds with few atoms: photographs in a folder, .npy files, or a Zarr array, one signal a row.
+    """Code INPUT with few atoms: photographs in a folder, or .npy files or a Zarr array with one signal per row.
 
     The codes of every photograph, or of every partition of rows, are written to a file of their own; stop with Ctrl-C
-    and give the same command again to go on. codes.json in the folder tells what they were made with.
+    and give the same command again to go on. codes.json in the folder records the settings.
     """
     dictionary = load_dictionary(options["dictionary"])
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
@@ -50,7 +50,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
         **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},
     )
     if not on_cluster:
-        # Refused before anything is read.
+        # A device that does not exist is refused before anything is read.
         place(np.zeros(1, dtype=np.float32), options["device"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=None)

@@ -1,4 +1,4 @@
-"""What commands share: a method by name with its settings, a device or a cluster, outputs checked, a bar."""
+"""Helpers of the commands: solvers by name, options for devices and clusters, checks of outputs, progress bars."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from ..solvers import METHODS
 from ..solvers.base import Solver
 from ..solvers.imported import built, imported, is_own
 
-# How --method is explained.
+# The help text of --method.
 NAMES = ", ".join(METHODS) + "; or package.module:Class, a solver of your own"
-# What --set can give: how a word is read, and what is accepted.
+# Types that --set can give: how the text is read, and what is accepted.
 READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     float: (float, "a number"),
     int: (int, "a whole number"),
@@ -42,7 +42,27 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 
 
 def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None = None) -> Solver:
-    """The named method, or a solver of the user's own, with its settings."""
+    """Return a solver with its settings.
+
+    Parameters
+    ----------
+    method : str
+        Name of a method, or ``package.module:Class`` for a solver of the user.
+    settings : tuple of str, optional
+        Settings as ``NAME=VALUE``.
+    alpha : float, optional
+        Relaxation of the data projection, for solvers that have a data set.
+
+    Returns
+    -------
+    Solver
+        The solver.
+
+    Raises
+    ------
+    InputError
+        If the method, a setting or alpha is not accepted; the message names the option.
+    """
     own = is_own(method)
     kind = imported("--method", method) if own else METHODS[choice("--method", method, METHODS)]
     known = _settable(kind)
@@ -64,25 +84,38 @@ def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None 
 
 
 def for_images(method: str) -> Solver:
-    """The named method as it suits patches of images, or a solver of the user's own."""
+    """Return a solver with settings tuned for image patches, or a solver of the user as it is.
+
+    Parameters
+    ----------
+    method : str
+        Name of a method, or ``package.module:Class`` for a solver of the user.
+
+    Returns
+    -------
+    Solver
+        The solver.
+    """
     return configured(method) if is_own(method) else tuned_for_images(choice("--method", method, METHODS))
 
 
 def _fields(kind: Any) -> tuple[Any, ...]:
+    """Return the fields of a dataclass; a solver that is not a dataclass has none."""
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
 
 
 def _settable(kind: Any) -> dict[str, Any]:
-    """The fields of a solver that a word can set, each with its type; of a union, the first type that can be read."""
+    """Return the type of each field that --set can give; of a union, the first type that can be read from text."""
     owner = kind if isinstance(kind, type) else type(kind)
     readable = {field.name: [one for one in _types(owner, field) if one in READERS] for field in _fields(kind)}
     return {name: options[0] for name, options in readable.items() if options}
 
 
 def _types(kind: type, field: Any) -> tuple[Any, ...]:
-    """What a field may be, whether its module keeps annotations as types or as text; nothing where a name is unknown.
+    """Return the types that a field may have; none if its annotation cannot be resolved.
 
-    Field by field, since one annotation may need names that only type checkers import.
+    Annotations may be types or strings. They are resolved one at a time, because some use names that are imported for
+    type checkers only.
     """
     owner = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
     alone = types.SimpleNamespace(__annotations__={field.name: field.type})
@@ -94,7 +127,18 @@ def _types(kind: type, field: Any) -> tuple[Any, ...]:
 
 
 def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --device, which it gets, and --precision and --memory, which hold while it runs."""
+    """Add the options --device, --precision and --memory to a command.
+
+    Parameters
+    ----------
+    command : callable
+        The function of the command. It gets ``device``; precision and memory are in force while it runs.
+
+    Returns
+    -------
+    callable
+        The function with the options.
+    """
 
     @functools.wraps(command)
     def run(*arguments: Any, precision: str | None, memory: float | None, **options: Any) -> None:
@@ -117,7 +161,19 @@ def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command --scheduler, --workers and --tls; what it gets is a function that opens the cluster, or None."""
+    """Add the options --scheduler, --workers and --tls to a command.
+
+    Parameters
+    ----------
+    command : callable
+        The function of the command. It gets ``cluster``, a function that returns a context manager of the cluster (of
+        None without --scheduler), and ``on_cluster``, whether --scheduler is given.
+
+    Returns
+    -------
+    callable
+        The function with the options.
+    """
 
     @functools.wraps(command)
     def run(*arguments: Any, scheduler: str | None, workers: int | None, tls: Any, **options: Any) -> None:
@@ -133,7 +189,7 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
             if scheduler is None:
                 yield None
                 return
-            # What becomes of workers is for errors to say, not for Dask's log.
+            # Dask's log is silenced: errors report what happens to workers.
             with contextlib.suppress(ImportError):
                 import distributed  # noqa: F401, its own levels are set when it is imported
             for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
@@ -163,7 +219,17 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_outputs(out: str, suffix: str, plot: str | None) -> None:
-    """Refuse an output of another kind, or one that could not be written, before any work is done for it."""
+    """Refuse outputs with a wrong suffix and outputs that cannot be written, before any work is done.
+
+    Parameters
+    ----------
+    out : str
+        The output file.
+    suffix : str
+        The suffix that it must have.
+    plot : str or None
+        The picture, if any.
+    """
     if Path(out).suffix != suffix:
         raise reject("--out", repr(out), f"a name that ends in {suffix}")
     files.check_writable(out)
@@ -173,7 +239,22 @@ def check_outputs(out: str, suffix: str, plot: str | None) -> None:
 
 
 def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:
-    """A table for the terminal, names on the left, numbers on the right."""
+    """Make a table for the terminal, with the first column aligned left and the others aligned right.
+
+    Parameters
+    ----------
+    title : str
+        Title of the table.
+    head : sequence of str
+        Headings of the columns.
+    lines : list of list of str
+        Cells of each line.
+
+    Returns
+    -------
+    rich.table.Table
+        The table.
+    """
     table = Table(title=title)
     for number, words in enumerate(head):
         table.add_column(words, justify="right" if number else "left")
@@ -183,7 +264,18 @@ def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:
 
 
 def bar_on_terminal(quiet: bool) -> Progress:
-    """A progress bar on a terminal, silent elsewhere."""
+    """Make a progress bar, which is shown on terminals only.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether to hide it on terminals, too.
+
+    Returns
+    -------
+    rich.progress.Progress
+        The progress bar.
+    """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)

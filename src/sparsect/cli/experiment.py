@@ -1,4 +1,4 @@
-"""sparsect experiment."""
+"""The command ``sparsect experiment``."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def experiment(
 ) -> None:
     """Run an experiment of the paper, or all of them, and write a report.
 
-    NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, photograph, gallery. What is
-    done is kept: stop with Ctrl-C and give the same command again to go on.
+    NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, photograph, gallery.
+    Finished runs are kept: stop with Ctrl-C and give the same command again to go on.
     """
     folder = Path(out or f"out/experiments{'-quick' if quick else ''}")
     known = catalogue(folder, quick)
@@ -100,7 +100,7 @@ def experiment(
 
 
 def _what_others_did(cores: float | None) -> str:
-    """Whether times may have been disturbed, as far as that was seen."""
+    """Describe the load from other programs, which may have disturbed the times."""
     if cores is None:
         return "What other programs did on the machine while times were measured is not known."
     return (

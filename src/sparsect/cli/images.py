@@ -1,4 +1,4 @@
-"""sparsect reconstruct, learn, denoise and inpaint."""
+"""The commands ``sparsect reconstruct``, ``learn``, ``denoise`` and ``inpaint``."""
 
 from __future__ import annotations
 
@@ -89,16 +89,16 @@ image_option = {
 @click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
 @image_option["max_iter"]
 @click.option("--seconds-per-patch", type=float, help="Time for each patch, on average.  [default: 0.02 with 'all']")
-@click.option("--width", type=int, help="Scale the longer side to so many pixels first.  [default: 320 for samples]")
+@click.option("--width", type=int, help="Scale the longer side to this many pixels first.  [default: 320 for samples]")
 @click.option("--grey", is_flag=True, help="Turn colours into grey first; samples always are.")
 @click.option("--out", metavar="FOLDER", help="Where everything is written.  [default: out/reconstruct-IMAGE]")
 @on_a_device
 @image_option["quiet"]
 def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **options: Any) -> None:
-    """See IMAGE through few atoms a patch: table, pictures, difference images, codes and a page with all of them.
+    """Reconstruct IMAGE from few atoms per patch; write a table, pictures, difference images, codes and a page.
 
     IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without one, chelsea the cat
-    is reconstructed with every method, grey and 320 pixels wide as the paper's dog.
+    is reconstructed with every method, in grey and 320 pixels wide like the paper's dog.
     """
     methods = methods or (("all",) if image is None else (METHOD,))
     everything = "all" in methods
@@ -140,7 +140,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
                     raise
                 failures[method] = str(error)
                 continue
-            # Written at once, and only what the page needs is kept: images and codes may be large.
+            # Images and codes may be large: they are written now, and only what the page shows is kept.
             images.write_image(folder / f"{method}.png", result.image)
             images.write_image(folder / f"{method}-difference.png", images.difference(original, result.image))
             result.codes.save(folder / f"{method}-codes.npz")
@@ -197,9 +197,9 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("--mu, --lam: got one of them, accepted are both or none")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
-    # Workers of a cluster have devices of their own.
+    # On a cluster the workers use the device, not this process.
     device = "cpu" if on_cluster else options["device"]
-    # Refused before the photographs are looked at.
+    # A device that does not exist is refused before the photographs are read.
     on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
     photographs = images.ImageFolder(folder, smallest=patch, device=device)
     for reason in photographs.left_out:
@@ -214,7 +214,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
-    # When this call was first seen at work, how many batches were done then, and the round that it began with.
+    # From the first report of progress: its time, the number of finished batches, and the round.
     begun: list[tuple[float, int, int]] = []
 
     def show(step: Progress) -> None:
@@ -262,7 +262,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 @click.option("--truth", metavar="FILE", help="The image without noise, to measure against.")
 @image_option["quiet"]
 def denoise(image: str, sigma: float | None, **options: Any) -> None:
-    """Take white noise out of IMAGE: code patches down to the noise, average where they overlap."""
+    """Remove white noise from IMAGE: code patches to within the noise level, and average where they overlap."""
     noisy, out, truth = _restoration(image, "denoised", options)
     if sigma is not None and not sigma > 0:
         raise reject("--sigma", f"{sigma:g}", "a positive number, white being 255")
@@ -288,14 +288,14 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 @click.option("--truth", metavar="FILE", help="The image with nothing missing, to measure against.")
 @image_option["quiet"]
 def inpaint(image: str, **options: Any) -> None:
-    """Fill in the pixels of IMAGE that --mask shows white."""
+    """Fill in the pixels of IMAGE that are white in --mask."""
     torn, out, truth = _restoration(image, "inpainted", options)
     missing = images.to_gray(images.read_image(options["mask"])) > 0.5
     _restore(images.inpaint, (torn, missing), truth, out, options)
 
 
 def _named(methods: list[str]) -> dict[str, Solver]:
-    """Solvers by the names that files and tables have for them."""
+    """Return solvers by the names that files and tables use for them."""
     solvers: dict[str, Solver] = {}
     for method in dict.fromkeys(methods):
         solver = for_images(method)
@@ -306,7 +306,7 @@ def _named(methods: list[str]) -> dict[str, Solver]:
 
 
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
-    """Name and pixels of a file or of a sample; samples are grey and 320 pixels wide unless asked for otherwise."""
+    """Return name and pixels of a file or a sample; samples are grey, and 320 pixels wide unless a width is given."""
     sampled = image in SAMPLES and not Path(image).exists()
     photograph = images.sample(image) if sampled else images.read_image(image)
     if grey or sampled:
@@ -321,7 +321,7 @@ def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
 
 
 def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Array, str, Array | None]:
-    """The image, where the answer goes, and the truth if there is one; refused before any work is done."""
+    """Return the image, the output file and the true image, if any; bad input is refused before any work is done."""
     given = images.read_image(image)
     out = options["out"] or f"{Path(image).with_suffix('')}-{suffix}.png"
     check_format(out)
@@ -344,7 +344,7 @@ def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
 def _restore(
     function: Callable[..., Array], given: tuple[Array, Any], truth: Array | None, out: str, options: dict[str, Any]
 ) -> None:
-    """Call ``function`` on what is given, show its progress, write the image and say how good it is."""
+    """Restore an image with ``function``, show progress, write the result and print its PSNR if the truth is known."""
     bar = bar_on_terminal(options["quiet"])
     task = bar.add_task("patches")
     with bar:
@@ -366,7 +366,7 @@ def _restore(
 
 
 def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
-    """Numbers of about ten rounds, the first and the last among them; after resuming, of all rounds that are new."""
+    """Tabulate about ten rounds, including the first and the last; after resuming, also all new rounds."""
     resumed = 0 < earlier < len(rounds)
     places = np.linspace(0, (earlier if resumed else len(rounds)) - 1, 10)
     shown = sorted({round(place) for place in places} | set(range(earlier, len(rounds)) if resumed else ()))
@@ -375,4 +375,5 @@ def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
 
 
 def _number(name: str, value: float) -> str:
+    """Format a number of a round: errors in per cent."""
     return f"{value:.2%}" if name.endswith("error") else f"{value:.1f}"

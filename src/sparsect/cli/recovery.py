@@ -1,4 +1,4 @@
-"""sparsect recover and sparsect tune."""
+"""The commands ``sparsect recover`` and ``sparsect tune``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
         if options["sparsity"] == "auto":
-            # The smallest s within the noise takes several runs, which one bar cannot show.
+            # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
             watch = show if options["noise_norm"] is None else None
             y = placed.y[0] if problem.single else placed.y
             limits |= {"noise_norm": options["noise_norm"], "callback": watch}
@@ -132,7 +132,7 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
     choice("METHOD", method, tuning.GRIDS)
     check_outputs(out, ".json", options["plot"])
     m, n = _size("--size", size)
-    # By default as many nonzeros per measurement as in the paper's experiments.
+    # The default has as many nonzeros per measurement as the paper's experiments.
     sparsities = sparsities or tuple(sorted({max(1, min(n, round(m * s / 400))) for s in Training.sparsities}))
     training = Training(m, n, sparsities, snr, options["problems"], options["seed"])
     training.draw()
@@ -158,7 +158,7 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
 
 
 def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> None:
-    """Refuse outputs that could not be written, or would overwrite an input or each other, before any work is done."""
+    """Refuse outputs that cannot be written, or would overwrite an input or each other, before any work is done."""
     outputs = {name: options[name] for name in ("out", "plot", "checkpoint") if options[name] is not None}
     for name, path in outputs.items():
         if name == "plot":
@@ -174,12 +174,14 @@ def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> N
 
 
 def _sparsity(text: str) -> int | str:
+    """Read --sparsity: a number or 'auto'."""
     if text != "auto" and not re.fullmatch(r"\d{1,9}", text):
         raise reject("--sparsity", repr(text), "a number of at least 0, or auto")
     return text if text == "auto" else int(text)
 
 
 def _random(size: str, options: dict[str, Any]) -> Problem:
+    """Draw the random problem that the options describe."""
     m, n = _size("--random", size)
     if options["sparsity"] == "auto":
         raise reject("--sparsity", "auto with --random", "a number: it says how many nonzeros the signals have")
@@ -190,6 +192,7 @@ def _random(size: str, options: dict[str, Any]) -> Problem:
 
 
 def _size(option: str, size: str) -> tuple[int, int]:
+    """Read a size such as 400x1000."""
     sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
     if sides is None:
         raise reject(option, repr(size), "rows x columns, such as 400x1000")
@@ -197,6 +200,7 @@ def _size(option: str, size: str) -> tuple[int, int]:
 
 
 def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
+    """Read a problem from files; signals in columns are transposed to rows."""
     Phi = files.read_array(matrix, prefer=("Phi", "A", "matrix"))
     y = _dense(files.read_array(data, prefer=("y", "b", "data")))
     truth = None if options["truth"] is None else _dense(files.read_array(options["truth"], prefer=("x", "truth")))
@@ -212,7 +216,7 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
 
 
 def _placed(problem: Problem, device: str | None) -> Problem:
-    """The problem on a device, if it is another than where it is."""
+    """Move a problem to a device; return it unchanged if it is there already."""
     if device in (None, "cpu") or (device == "auto" and not problem.operator.is_dense):
         return problem
     y = place(problem.y, device)
@@ -227,11 +231,12 @@ def _placed(problem: Problem, device: str | None) -> Problem:
 
 
 def _dense(array: Any) -> Any:
+    """Convert a sparse array to a dense one."""
     return array.toarray() if hasattr(array, "toarray") else array
 
 
 class _progress:
-    """A progress bar as a callback for the loop."""
+    """A progress bar that is a callback of the iteration."""
 
     def __init__(self, total: int, batch: int, quiet: bool) -> None:
         self._batch, self._shown_at = batch, 0.0
@@ -239,7 +244,7 @@ class _progress:
         self._task = self._bar.add_task("iterations", total=total)
 
     def __enter__(self) -> Callable[[Snapshot], bool] | None:
-        """The callback, or None where nobody is watching: solvers may then take many steps at once."""
+        """Return the callback, or None where no bar is shown: solvers can then take many steps at once."""
         self._bar.start()
         return None if self._bar.disable else self._show
 
@@ -256,7 +261,7 @@ class _progress:
 
 
 def _report(problem: Problem, result: Result, written: list[str]) -> None:
-    """A table with a line for each signal (twenty at the most) and what was written."""
+    """Print a table with a line for each signal (at most twenty) and the names of the files written."""
     x, y_norm = np.atleast_2d(result.x), np.linalg.norm(problem.y, axis=1)
     columns: dict[str, list[str]] = {"signal": [str(row) for row in range(problem.batch)]}
     if problem.x is not None:

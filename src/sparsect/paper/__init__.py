@@ -1,4 +1,4 @@
-"""Each figure and table of the paper as data: specification -> rows -> figure -> report."""
+"""The figures and tables of the paper: experiments are specified as data, run to rows, drawn and reported."""
 
 from .catalogue import catalogue
 from .contenders import contenders

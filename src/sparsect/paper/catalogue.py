@@ -1,4 +1,4 @@
-"""Which experiments are there? Each figure and table of the paper as data, at full length and quick."""
+"""The list of experiments: each figure and table of the paper as data, at full length and in a quick version."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from typing import Any
 from .measurements import ErrorAgainstTime, RangeOfBeta, Setting
 from .photographs import Reconstructions
 
-# The grid of the paper's first search, both signs.
+# The grid of the paper's first search, with both signs.
 BETAS = tuple(round(step / 10, 1) for step in range(-12, 13) if step)
 
 
 def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
-    """All experiments by name; pictures of photographs go to ``folder``/NAME."""
+    """List all experiments.
+
+    Parameters
+    ----------
+    folder : Path
+        Where results are written; pictures of an experiment on photographs go to a subfolder with its name.
+    quick : bool, optional
+        Whether to use few runs and short times.
+
+    Returns
+    -------
+    dict of str to experiment
+        Each experiment (:class:`ErrorAgainstTime`, :class:`RangeOfBeta` or :class:`Reconstructions`) by its name.
+    """
     length: dict[str, Any] = {"runs": 2, "seconds": 1.0} if quick else {}
     at_20_db = [Setting(400, 1000, s, 20.0) for s in (50, 100, 150)]
     timed = [

@@ -1,4 +1,4 @@
-"""What does the paper claim, what was measured, and does it hold? Each claim in our words, judged from rows alone."""
+"""The claims of the paper, paraphrased, and verdicts on them, derived from the rows of the experiments alone."""
 
 from __future__ import annotations
 
@@ -13,17 +13,29 @@ from .summary import at_end, names, time_to_reach, where
 
 HOLDS, PARTLY, NOT = "holds", "holds in part", "does not hold"
 
-# The solvers that the paper compares itself with.
+# The solvers that the paper compares the Difference Map with.
 RIVALS = ("admm", "irls", "lars", "stomp", "aiht", "subspace-pursuit")
-# Differences below this are not called a lead (dB).
+# Differences up to this are not counted as a lead (dB).
 MARGIN = 0.3
-# "Close to the truth": within so much of the best that anybody could do (dB).
+# "Close to the truth" means within this distance of the Bayes-optimal estimate (dB).
 CLOSE = 3.0
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper's, what came out here, and the verdict; or one that the paper did not make."""
+    """A claim, the measurements that bear on it, and the verdict.
+
+    Attributes
+    ----------
+    claim : str
+        The claim, in one sentence.
+    measured : str
+        What was measured.
+    verdict : str
+        "holds", "holds in part" or "does not hold".
+    printed : bool
+        Whether the paper makes the claim; False for claims added here.
+    """
 
     claim: str
     measured: str
@@ -32,7 +44,20 @@ class Claim:
 
 
 def judge(tables: dict[str, list[Row]]) -> Iterator[Claim]:
-    """All claims about the experiments that there are rows of."""
+    """Judge all claims about the given experiments.
+
+    Claims that need rows which are missing are skipped.
+
+    Parameters
+    ----------
+    tables : dict of str to list of Row
+        The rows of each experiment, by its name.
+
+    Yields
+    ------
+    Claim
+        Each claim with its verdict.
+    """
     for name, judges in JUDGES.items():
         for one in judges if tables.get(name) else ():
             try:
@@ -42,17 +67,18 @@ def judge(tables: dict[str, list[Row]]) -> Iterator[Claim]:
 
 
 class TooFew(Exception):
-    """Rows that a claim needs are not there: solvers failed, or the experiment is not finished."""
+    """Rows that a claim needs are missing, because solvers failed or the experiment is not finished."""
 
 
 def _mean(values: Any) -> float:
+    """Return the mean; raise TooFew if there are no values."""
     if not len(values):
         raise TooFew
     return float(np.mean(values))
 
 
 def _settings(rows: list[Row], least: int) -> list[str]:
-    """All settings, of which there must be so many."""
+    """Return all settings; raise TooFew if there are fewer than ``least``."""
     found = names(rows, "setting")
     if len(found) < least:
         raise TooFew
@@ -60,6 +86,7 @@ def _settings(rows: list[Row], least: int) -> list[str]:
 
 
 def _best(scores: dict[str, float], rivals: tuple[str, ...]) -> str:
+    """Return the rival with the highest score; raise TooFew if none has one."""
     present = [name for name in rivals if name in scores]
     if not present:
         raise TooFew
@@ -67,12 +94,13 @@ def _best(scores: dict[str, float], rivals: tuple[str, ...]) -> str:
 
 
 def _means(rows: list[Row], setting: str, solvers: tuple[str, ...]) -> dict[str, float]:
+    """Return the mean SNR of each solver that has finished runs in a setting."""
     found = {solver: at_end(rows, setting, solver) for solver in solvers}
     return {solver: float(values.mean()) for solver, values in found.items() if values.size}
 
 
 def _lead(rows: list[Row], settings: list[str], rivals: tuple[str, ...]) -> tuple[str, str]:
-    """Whether the Difference Map is ahead of all rivals in all settings, with the numbers."""
+    """Compare the Difference Map with the best rival in each setting; return the numbers and the verdict."""
     words, leads = [], []
     for setting in settings:
         ours = _mean(at_end(rows, setting, "difference-map"))
@@ -198,6 +226,7 @@ def _sign_of_beta(rows: list[Row]) -> Claim:
 
 
 def _photograph_lead(rows: list[Row], rivals: tuple[str, ...]) -> tuple[str, str]:
+    """Compare the Difference Map with the best rival on each photograph; return the numbers and the verdict."""
     words, leads = [], []
     for image in names(rows, "image"):
         for sparsity in names(rows, "sparsity"):

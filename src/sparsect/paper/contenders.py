@@ -1,4 +1,4 @@
-"""Who takes part in an experiment: every solver, tuned on other problems, and those the user brings along."""
+"""The solvers that take part in an experiment: every method, tuned on other problems, and solvers of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..solvers.base import Solver
 from ..solvers.imported import built, imported
 from ..tuning import shipped, tuned
 
-# Solvers of the paper first, in its order, then those it left out.
+# The paper's solvers first, in its order, then those that it does not compare.
 ORDER = (
     "difference-map",
     "alternating-map",
@@ -34,7 +34,17 @@ PAPER_BETA = 0.14
 
 @dataclass(frozen=True)
 class Contender:
-    """A solver under a name, ready for random measurements and for images."""
+    """A solver that takes part in the experiments.
+
+    Attributes
+    ----------
+    name : str
+        Name in tables and figures.
+    measurements : Solver
+        The solver with its settings for random measurements.
+    images : Solver
+        The solver with its settings for image patches.
+    """
 
     name: str
     measurements: Solver
@@ -42,7 +52,23 @@ class Contender:
 
 
 def contenders(brought: Iterable[str] = ()) -> list[Contender]:
-    """Everybody, in a fixed order; ``brought`` are solvers as ``package.module:Class``."""
+    """List all solvers in a fixed order.
+
+    Parameters
+    ----------
+    brought : iterable of str, optional
+        Solvers of the user, each as ``package.module:Class``; they come last.
+
+    Returns
+    -------
+    list of Contender
+        The solvers.
+
+    Raises
+    ------
+    InputError
+        If a solver of the user cannot be imported or has the name of another one.
+    """
     found = [Contender(name, _for_measurements(name), _for_images(name)) for name in ORDER]
     for where in brought:
         solver = built("--with", where, imported("--with", where))
@@ -55,10 +81,12 @@ def contenders(brought: Iterable[str] = ()) -> list[Contender]:
 
 
 def _for_measurements(name: str) -> Any:
+    """Return a solver with its settings for random measurements."""
     values = tuned(name).values if name in shipped("random-measurements") else {}
-    # The paper uses one beta everywhere; tuning here finds another one no better than it across the board.
+    # The paper uses one beta everywhere; the beta that tuning finds here is different, but no better over all settings.
     return DifferenceMap(PAPER_BETA) if name == "difference-map" else METHODS[name](**values)
 
 
 def _for_images(name: str) -> Any:
+    """Return a solver with its settings for image patches."""
     return DifferenceMap(PAPER_BETA) if name == "difference-map" else tuned_for_images(name)

@@ -1,4 +1,4 @@
-"""Rows to the report: summary, claims, figures, tables, and on what machine it was all measured."""
+"""The report made from rows: summary, claims, figures, tables, and the machine that was used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rows import Row
 from .summary import names, where
 from .tables import snr_table
 
-# The paper's own numbers for its own photographs: a dog (s = 100 and 200, 0.05 and 0.1 s a patch).
+# The numbers that the paper prints for its photograph of a dog (s = 100 and 200, 0.05 and 0.1 s per patch).
 PAPER_DOG = {
     "difference-map": ("17.02", "17.55", "22.44", "23.73"),
     "admm": ("15.27", "16.59", "19.37", "21.71"),
@@ -26,7 +26,24 @@ PAPER_DOG = {
 
 
 def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Path, about: list[str]) -> Path:
-    """Make all figures and the page from rows; the path of the page."""
+    """Make all figures and the page of the report from rows.
+
+    Parameters
+    ----------
+    tables : dict of str to list of Row
+        The rows of each experiment, by its name.
+    experiments : dict of str to experiment
+        The experiments, as :func:`catalogue` returns them.
+    folder : Path
+        Where figures and page are written.
+    about : list of str
+        Sentences on how the rows were measured.
+
+    Returns
+    -------
+    Path
+        The HTML file.
+    """
     page = Page("Sparse recovery with the Difference Map: the paper's experiments, run again")
     judged = list(claims.judge(tables))
     verdicts = [claim.verdict for claim in judged if claim.printed]
@@ -57,6 +74,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
 
 
 def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    """Add figure and table of an experiment on random measurements."""
     if not any("seconds" in row for row in where(rows)):
         page.text("No run is finished yet.")
         return
@@ -72,6 +90,7 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
 
 
 def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    """Add figure and table of the experiment on beta."""
     if not where(rows):
         page.text("No run is finished yet.")
         return
@@ -81,6 +100,7 @@ def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
 
 
 def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
+    """Add table and difference images of an experiment on photographs."""
     if not where(rows):
         page.text("No run is finished yet.")
         return

@@ -1,4 +1,4 @@
-"""Rows to figures: one colour, line and marker for each solver everywhere."""
+"""Figures made from rows; a solver has the same colour, line and marker in all of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from .contenders import ORDER
 from .rows import Row
 from .summary import LIMITS, at_end, curve, names, relative_error, where
 
-# Okabe and Ito's colours, told apart by colour-blind readers; twice round, with other lines and markers.
+# Okabe-Ito colours, which colour-blind readers can distinguish; the second use of a colour has a dashed line.
 COLOURS = ("#D55E00", "#999999", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "osD^vP*Xh<>p"
 
 
 def style(solver: str) -> dict[str, Any]:
-    """How a solver is drawn, by its place in the order; those that users bring come after."""
+    """Return the line style of a solver, which follows from its place in ``ORDER``.
+
+    Parameters
+    ----------
+    solver : str
+        Name of the solver; solvers of the user get styles after those in ``ORDER``.
+
+    Returns
+    -------
+    dict
+        Keyword arguments for Matplotlib's ``plot``.
+    """
     place = ORDER.index(solver) if solver in ORDER else len(ORDER) + sum(map(ord, solver)) % 7
     return {
         "color": COLOURS[place % len(COLOURS)],
@@ -32,7 +43,18 @@ def style(solver: str) -> dict[str, Any]:
 
 
 def error_against_time(rows: list[Row]) -> Any:
-    """A panel for each setting: relative error of x against seconds, mean and spread over runs."""
+    """Draw the relative error of x against time, one panel for each setting, with mean and range over runs.
+
+    Parameters
+    ----------
+    rows : list of Row
+        Rows of an :class:`ErrorAgainstTime` experiment.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
     settings = names(rows, "setting")
     figure = new_figure((12, 4.8))
     timed = [row["seconds"] for row in where(rows) if "seconds" in row]
@@ -69,7 +91,18 @@ def error_against_time(rows: list[Row]) -> Any:
 
 
 def over_beta(rows: list[Row]) -> Any:
-    """A panel for each setting: SNR of x against beta, mean and spread over runs."""
+    """Draw the SNR of x against beta, one panel for each setting, with mean and range over runs.
+
+    Parameters
+    ----------
+    rows : list of Row
+        Rows of a :class:`RangeOfBeta` experiment.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
     settings, betas = names(rows, "setting"), sorted(names(rows, "beta"))
     figure = new_figure((12, 3.8))
     for index, setting in enumerate(settings):
@@ -87,7 +120,22 @@ def over_beta(rows: list[Row]) -> Any:
 
 
 def save(figure: Any, folder: Path, name: str) -> Path:
-    """Write a figure as PNG and SVG; the path of the PNG."""
+    """Write a figure as PNG and SVG.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    folder : Path
+        Where to write it.
+    name : str
+        Name of the files, without suffix.
+
+    Returns
+    -------
+    Path
+        The PNG file.
+    """
     for suffix in ("svg", "png"):
         path = folder / f"{name}.{suffix}"
         with files.replacing(path) as temporary:

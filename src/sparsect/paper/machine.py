@@ -1,4 +1,4 @@
-"""On what machine was it measured, and what else was that machine doing?"""
+"""A description of the machine that measured, and of its load from other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Work:
-    """Seconds by the clock, and of all cores for all programs and for this one; None where nobody counts them."""
+    """Clock time and processor time at one moment.
+
+    Attributes
+    ----------
+    clock : float
+        Seconds of a monotonic clock.
+    everybody : float or None
+        Processor seconds of all programs on all cores; None where the system does not report them.
+    own : float
+        Processor seconds of this program and its finished child processes.
+    """
 
     clock: float
     everybody: float | None
@@ -21,11 +31,28 @@ class Work:
 
     @classmethod
     def so_far(cls) -> Work:
-        """Work since the machine was started."""
+        """Read the counters now.
+
+        Returns
+        -------
+        Work
+            The counters at this moment.
+        """
         return cls(time.monotonic(), _busy_seconds(), sum(os.times()[:4]))
 
     def others_since(self, start: Work) -> float | None:
-        """How many cores other programs have kept busy since then, on average; None where that is not known."""
+        """Return how many cores other programs have kept busy since an earlier moment, on average.
+
+        Parameters
+        ----------
+        start : Work
+            The counters at the earlier moment.
+
+        Returns
+        -------
+        float or None
+            Number of cores; None where the system does not report it.
+        """
         if self.everybody is None or start.everybody is None or self.clock <= start.clock:
             return None
         others = (self.everybody - start.everybody) - (self.own - start.own)
@@ -33,18 +60,24 @@ class Work:
 
 
 def _busy_seconds() -> float | None:
-    """Seconds in which cores were not idle, of all cores together, where the system is Linux."""
+    """Return the seconds in which cores were not idle, summed over all cores; None on systems other than Linux."""
     try:
         words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
         user, nice, system, _, _, irq, softirq, stolen = (int(word) for word in words[1:9])
     except (OSError, ValueError):
         return None
-    # What a host gives to other virtual machines, too, is taken from this program.
+    # Stolen time, which the host gives to other virtual machines, slows this program down as other programs do.
     return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def described() -> list[str]:
-    """The machine, versions and the commit."""
+    """Describe the machine, the versions of the packages, and the commit.
+
+    Returns
+    -------
+    list of str
+        One line for each of them; no line for the commit where it is not known.
+    """
     packages = ", ".join(f"{name} {version(name)}" for name in ("sparsect", "numpy", "scipy", "numba"))
     lines = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"]
     commit = _commit()
@@ -52,7 +85,7 @@ def described() -> list[str]:
 
 
 def _commit() -> str:
-    """The commit that is checked out, if this package runs from its own repository."""
+    """Return the commit that is checked out if this package runs from its own repository, or an empty string."""
     here = Path(__file__).resolve().parents[1]
     words = []
     for question in ("--show-toplevel", "--short=10 HEAD"):

@@ -1,4 +1,4 @@
-"""Experiments on random measurements: error of x against time (figures 1 to 3), and the claim about beta."""
+"""Experiments on random measurements: the error of x against time (figures 1 to 3), and against beta."""
 
 from __future__ import annotations
 
@@ -18,13 +18,25 @@ from ..solvers.vamp import state_evolution
 from .contenders import Contender
 from .rows import Row
 
-# Where the seeds of problems start; tuning starts elsewhere.
+# First number of every seed; tuning uses other seeds, so it never sees these problems.
 SEED = 50_000_000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Random problems of one kind: one panel of a figure."""
+    """Random problems of one kind, shown in one panel of a figure.
+
+    Parameters
+    ----------
+    m : int
+        Number of measurements.
+    n : int
+        Length of the signals.
+    sparsity : int
+        Number of nonzeros.
+    snr_db : float
+        Signal-to-noise ratio of y, in dB.
+    """
 
     m: int
     n: int
@@ -33,18 +45,49 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What a reader sees above the panel."""
+        """Title of the panel."""
         return f"{self.m}x{self.n}, s = {self.sparsity}, {self.snr_db:g} dB"
 
     def problem(self, run: int) -> Problem:
-        """Problem number ``run``, the same whoever asks."""
+        """Draw a problem; the same number always gives the same problem.
+
+        Parameters
+        ----------
+        run : int
+            Number of the problem.
+
+        Returns
+        -------
+        Problem
+            The problem, with its true x.
+        """
         seed = [SEED, self.m, self.n, self.sparsity, round(self.snr_db), run]
         return random_problem(self.m, self.n, self.sparsity, self.snr_db, rng=np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
 class ErrorAgainstTime:
-    """Every solver on the same problems, one at a time; its error at chosen moments, pre-computation included."""
+    """The error of every solver on the same problems at given times, which include pre-computation.
+
+    Problems are solved one at a time.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    title : str
+        Title in the report.
+    settings : tuple of Setting
+        The kinds of problems.
+    runs : int, optional
+        Number of problems for each setting.
+    seconds : float, optional
+        Limit of the iteration time for each run.
+    max_iter : int, optional
+        Limit of the iterations for each run.
+    timed : bool, optional
+        Whether time is measured, so that tasks must run one after the other.
+    """
 
     name: str
     title: str
@@ -55,7 +98,20 @@ class ErrorAgainstTime:
     timed: bool = True
 
     def tasks(self, contenders: list[Contender]) -> Iterator[tuple[str, Any]]:
-        """Key and arguments of every task."""
+        """List the tasks.
+
+        Parameters
+        ----------
+        contenders : list of Contender
+            The solvers that take part.
+
+        Yields
+        ------
+        key : str
+            Name of the task.
+        arguments : tuple
+            Arguments of :meth:`compute`.
+        """
         for setting in self.settings:
             for run in range(self.runs):
                 yield f"{setting.label}|{run:02d}|limits", (setting, run, None)
@@ -63,12 +119,27 @@ class ErrorAgainstTime:
                     yield f"{setting.label}|{run:02d}|{contender.name}", (setting, run, contender)
 
     def compute(self, setting: Setting, run: int, contender: Contender | None) -> list[Row]:
-        """Rows of one task: a run of one solver on one problem, or how far anyone could go on it."""
+        """Run one solver on one problem, or compute the limits of what any solver can reach on it.
+
+        Parameters
+        ----------
+        setting : Setting
+            The kind of problem.
+        run : int
+            Number of the problem.
+        contender : Contender or None
+            The solver; None for the limits.
+
+        Returns
+        -------
+        list of Row
+            A row for each moment at which the error was measured, or for each limit.
+        """
         drawn = setting.problem(run)
         about = {"setting": setting.label, "run": run}
         if contender is None:
             return [about | {"solver": name, "snr_db": value} for name, value in limits(setting, drawn).items()]
-        # A new operator, so that factoring Phi counts; the noise level is told to nobody.
+        # The operator is new, so that factoring Phi counts; no solver gets the noise level.
         problem = Problem(as_operator(drawn.Phi), drawn.y, drawn.sparsity, x=drawn.x)
         result = solve(
             problem,
@@ -108,7 +179,25 @@ class ErrorAgainstTime:
 
 @dataclass(frozen=True)
 class RangeOfBeta:
-    """The Difference Map with every beta of the paper's grid, on problems of several kinds."""
+    """The error of the Difference Map for every beta of the paper's grid, on problems of several kinds.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    title : str
+        Title in the report.
+    settings : tuple of Setting
+        The kinds of problems.
+    betas : tuple of float
+        The values of beta.
+    runs : int, optional
+        Number of problems for each setting.
+    max_iter : int, optional
+        Number of iterations.
+    timed : bool, optional
+        Whether time is measured, so that tasks must run one after the other.
+    """
 
     name: str
     title: str
@@ -119,14 +208,42 @@ class RangeOfBeta:
     timed: bool = False
 
     def tasks(self, contenders: list[Contender]) -> Iterator[tuple[str, Any]]:
-        """Key and arguments of every task; other solvers do not take part."""
+        """List the tasks.
+
+        Parameters
+        ----------
+        contenders : list of Contender
+            Not used: only the Difference Map has beta.
+
+        Yields
+        ------
+        key : str
+            Name of the task.
+        arguments : tuple
+            Arguments of :meth:`compute`.
+        """
         for setting in self.settings:
             for run in range(self.runs):
                 for beta in self.betas:
                     yield f"{setting.label}|{run:02d}|{beta:+.2f}", (setting, run, beta)
 
     def compute(self, setting: Setting, run: int, beta: float) -> list[Row]:
-        """One row: the error at the end of one run."""
+        """Run the Difference Map on one problem with one beta.
+
+        Parameters
+        ----------
+        setting : Setting
+            The kind of problem.
+        run : int
+            Number of the problem.
+        beta : float
+            The parameter of the Difference Map.
+
+        Returns
+        -------
+        list of Row
+            One row with the SNR of x after the last iteration.
+        """
         drawn = setting.problem(run)
         problem = Problem(drawn.Phi, drawn.y, drawn.sparsity, x=drawn.x)
         x = solve(problem, DifferenceMap(beta), max_iter=self.max_iter, record=()).x
@@ -135,7 +252,21 @@ class RangeOfBeta:
 
 
 def limits(setting: Setting, problem: Problem) -> dict[str, float]:
-    """How far could anyone go? With the true prior, what theory says of that, and knowing the support (dB)."""
+    """Compute the SNR that can be reached at best.
+
+    Parameters
+    ----------
+    setting : Setting
+        The kind of problem.
+    problem : Problem
+        The problem, with its true x and noise norm.
+
+    Returns
+    -------
+    dict of str to float
+        SNR of x in dB: "Bayes-optimal" for message passing with the true prior, "state evolution" for its prediction by
+        theory, and "support known" for least squares on the true support.
+    """
     density, (m, n) = setting.sparsity / setting.n, problem.operator.shape
     assert problem.noise_norm is not None
     noise = float(np.mean(problem.noise_norm**2)) / m
@@ -152,12 +283,23 @@ def limits(setting: Setting, problem: Problem) -> dict[str, float]:
 
 
 def moments(last: int) -> list[int]:
-    """Iterations at which the error is measured: all at first, then ever fewer."""
+    """Choose the iterations at which the error is measured: all at first, then at growing distances.
+
+    Parameters
+    ----------
+    last : int
+        The last iteration.
+
+    Returns
+    -------
+    list of int
+        The iterations, in increasing order.
+    """
     return sorted({round(1.2**power) for power in range(200) if 1.2**power <= last})
 
 
 def _number(value: Any) -> float:
-    """One plain float, which must be finite: anything else is no answer."""
+    """Convert to one float, which must not be NaN: an estimate that is not a number counts as a failure."""
     number = float(np.asarray(value).ravel()[0])
     if np.isnan(number):
         raise ArithmeticError("an estimate that is not a number")
@@ -165,5 +307,16 @@ def _number(value: Any) -> float:
 
 
 def settings_of(experiment: Any) -> dict[str, Any]:
-    """The fields of an experiment in plain values, for the record."""
+    """Return the fields of an experiment as plain values, to be stored with its rows.
+
+    Parameters
+    ----------
+    experiment : dataclass instance
+        The experiment.
+
+    Returns
+    -------
+    dict
+        All fields but the title and the folder, which do not affect the rows.
+    """
     return {name: value for name, value in asdict(experiment).items() if name not in ("title", "folder")}

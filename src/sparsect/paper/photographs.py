@@ -1,4 +1,4 @@
-"""Experiments on photographs: the paper's table 1 with its difference images, and its gallery of four."""
+"""Experiments on photographs: table 1 of the paper with its difference images, and its gallery of four photographs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,29 @@ LONGER, SHORTER = 320, 240
 
 @dataclass(frozen=True)
 class Reconstructions:
-    """Every solver on photographs, patch by patch of 20x20, with a limit of seconds for each patch.
+    """The SNR that every solver reaches on photographs, cut into patches of 20x20, within a time limit per patch.
 
-    All patches of a photograph are coded together, so a limit of t seconds a patch is one of t times their number for
-    the photograph; the dictionary has been factored before.
+    All patches of a photograph are coded together, so a limit of t seconds per patch allows t times the number of
+    patches for the photograph. The dictionary is factored before the time starts.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    title : str
+        Title in the report.
+    images : tuple of str
+        Names of sample photographs.
+    sparsities : tuple of int
+        Numbers of atoms allowed for each patch.
+    limits : tuple of float
+        Time limits in seconds per patch.
+    folder : Path
+        Where pictures are written.
+    max_iter : int, optional
+        Limit of the iterations.
+    timed : bool, optional
+        Whether time is measured, so that tasks must run one after the other.
     """
 
     name: str
@@ -44,14 +63,42 @@ class Reconstructions:
     timed: bool = True
 
     def tasks(self, contenders: list[Contender]) -> Iterator[tuple[str, Any]]:
-        """Key and arguments of every task."""
+        """List the tasks.
+
+        Parameters
+        ----------
+        contenders : list of Contender
+            The solvers that take part.
+
+        Yields
+        ------
+        key : str
+            Name of the task.
+        arguments : tuple
+            Arguments of :meth:`compute`.
+        """
         for image in self.images:
             for sparsity in self.sparsities:
                 for contender in contenders:
                     yield f"{image}|{sparsity}|{contender.name}", (image, sparsity, contender)
 
     def compute(self, image: str, sparsity: int, contender: Contender) -> list[Row]:
-        """Rows of one task: a run within each limit, its SNR plain and refitted; the last one also as pictures."""
+        """Code a photograph with one solver within each time limit, and write pictures of the last result.
+
+        Parameters
+        ----------
+        image : str
+            Name of a sample photograph.
+        sparsity : int
+            Number of atoms allowed for each patch.
+        contender : Contender
+            The solver.
+
+        Returns
+        -------
+        list of Row
+            A row for each limit, with the SNR before and after a least-squares refit.
+        """
         pixels = photograph(image)
         dictionary = load_dictionary()
         dictionary.operator.row_space, dictionary.operator.gram_matrix  # noqa: B018
@@ -81,7 +128,18 @@ class Reconstructions:
 
 @lru_cache(maxsize=4)
 def photograph(name: str) -> Array:
-    """A sample, grey, cropped in the middle to 4:3 or 3:4 and scaled as in the paper."""
+    """Return a sample photograph in grey, cropped around its centre to 4:3 or 3:4 and scaled as in the paper.
+
+    Parameters
+    ----------
+    name : str
+        Name of the sample.
+
+    Returns
+    -------
+    array, shape (240, 320) or (320, 240)
+        The pixels.
+    """
     pixels = to_gray(sample(name))
     height, width = pixels.shape
     upright = height > width

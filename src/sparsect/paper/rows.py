@@ -1,4 +1,4 @@
-"""One tidy table per experiment, written as it is produced: a run that stops goes on where it was."""
+"""The rows of an experiment, written as they are computed, so that an interrupted run can be continued."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ Row = dict[str, Any]
 
 
 class Rows:
-    """``rows.csv`` in a folder: lines of finished tasks, each task known by its key.
+    """The file ``rows.csv`` in a folder, which holds the rows of finished tasks by the key of each task.
 
     Parameters
     ----------
-    folder : made if it is not there
-    settings : what the rows are rows of; a folder that holds rows of something else is refused
+    folder : Path
+        The folder; it is created if it does not exist.
+    settings : dict
+        Settings of the experiment. A folder with rows of other settings is refused.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
@@ -44,13 +46,19 @@ class Rows:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Rows can be added within the block, while no other process can do so."""
+        """Reserve the file: within the block rows can be added, and no other process can add any.
+
+        Yields
+        ------
+        None
+            Nothing; rows are added with :meth:`add`.
+        """
         with files.reserved(self._path):
-            # Another process may have added some before.
+            # Another process may have added rows since the file was last read.
             self._read()
             with files.replacing(self._record) as temporary:
                 temporary.write_text(self._words, encoding="utf-8")
-            # What was written last may be half a task: only whole ones are kept.
+            # The last line may be incomplete if a run was interrupted: only complete tasks are kept.
             with files.replacing(self._path) as temporary:
                 temporary.write_text("".join(_lines(key, rows) for key, rows in self._rows.items()), encoding="utf-8")
             yield
@@ -59,17 +67,42 @@ class Rows:
         return key in self._rows
 
     def add(self, key: str, rows: list[Row]) -> None:
-        """Keep the rows of one task."""
+        """Store the rows of a task.
+
+        Parameters
+        ----------
+        key : str
+            Key of the task.
+        rows : list of Row
+            Its rows.
+        """
         files.append_text(self._path, _lines(key, rows))
         self._rows[key] = rows
 
     def ordered(self, keys: Iterable[str]) -> list[Row]:
-        """Every row, tasks in the order of ``keys``, whatever the order in which they were done; others after them."""
+        """Return all rows in a given order of tasks, which need not be the order of computation.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Keys of tasks, in order; all other tasks follow, sorted by key.
+
+        Returns
+        -------
+        list of Row
+            The rows.
+        """
         order = dict.fromkeys([*keys, *sorted(self._rows)])
         return [row for key in order for row in self._rows.get(key, ())]
 
     def export(self, rows: list[Row]) -> None:
-        """Write the table as it is usually wanted: ``table.csv`` with a heading, and ``table.npz`` by columns."""
+        """Write rows to ``table.csv``, with a heading, and to ``table.npz``, with an array for each column.
+
+        Parameters
+        ----------
+        rows : list of Row
+            The rows.
+        """
         names = list(dict.fromkeys(name for row in rows for name in row))
         with files.replacing(self.folder / "table.csv") as temporary, temporary.open("w", newline="") as stream:
             writer = csv.DictWriter(stream, names)
@@ -79,32 +112,33 @@ class Rows:
 
 
 def _lines(key: str, rows: list[Row]) -> str:
-    """One line: the key and the rows of a task as JSON, so that a line is a task and half a line is none."""
+    """Format a task as one line, the key and the rows as JSON, so that an incomplete line is an incomplete task."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerow([key, json.dumps(rows)])
     return stream.getvalue()
 
 
 def _finished(path: Path) -> dict[str, list[Row]]:
+    """Read the rows of all finished tasks from a file."""
     found: dict[str, list[Row]] = {}
-    # Nothing limits the rows of a task.
+    # A task may have any number of rows, and the default limit of a field is 128 KiB.
     csv.field_size_limit(2**31 - 1)
     lines = files.read_text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        # A last line without an end was being written when the last run stopped.
+        # A last line without a line end was being written when the run was interrupted.
         if not line.endswith("\n"):
             continue
         key, rows = _task(line)
         if rows is None:
             raise InputError(f"{path}: damaged, line {number} holds no rows of a task; remove that line to go on")
-        # What failed is tried again.
+        # Failed tasks are left out, so that they are tried again.
         if not any("failed" in row for row in rows):
             found[key] = rows
     return found
 
 
 def _task(line: str) -> tuple[str, list[Row] | None]:
-    """The key and the rows in a line of a file; None if it is not a line that :func:`_lines` makes."""
+    """Read key and rows from a line; rows are None if the line is not in the format of :func:`_lines`."""
     try:
         key, words = next(csv.reader([line]))
         rows = json.loads(words)
@@ -114,11 +148,12 @@ def _task(line: str) -> tuple[str, list[Row] | None]:
 
 
 def _is_row(row: Any) -> bool:
-    """Whether a value from a file is numbers and words by name, of which tables can be made."""
+    """Whether a value from a file is a dict of numbers and strings, as tables need it."""
     return isinstance(row, dict) and all(isinstance(value, str | float | int | None) for value in row.values())
 
 
 def _column(values: Iterable[Any]) -> np.ndarray[Any, Any]:
+    """Convert a column to an array of strings or floats; missing values are empty strings or NaN."""
     column = list(values)
     if any(isinstance(value, str) for value in column):
         return np.array(["" if value is None else str(value) for value in column])

@@ -1,4 +1,4 @@
-"""Run experiments: skip what is done, keep what comes, show a failed solver in its row and go on."""
+"""Run experiments: finished tasks are skipped, new rows are stored, and a failed task is reported in a row."""
 
 from __future__ import annotations
 
@@ -12,15 +12,31 @@ from ..backend.processes import processes
 from .contenders import Contender
 from .rows import Row, Rows
 
-# Told: the experiment, what is being done, tasks done and all of them.
+# Called with the name of the experiment, the current task, the number of finished tasks and of all tasks.
 Watcher = Callable[[str, str, int, int], None]
 
 
 def run(experiment: Any, rows: Rows, contenders: list[Contender], watch: Watcher | None = None) -> list[Row]:
-    """Compute the tasks that ``rows`` does not hold yet; all rows, in order.
+    """Compute the tasks of an experiment that are not finished yet.
 
-    Where time is measured tasks run one after the other and alone, with all cores; elsewhere side by side, one process
-    for each core.
+    Where time is measured, tasks run one after the other, each with all cores; elsewhere they run in parallel, with one
+    process for each core.
+
+    Parameters
+    ----------
+    experiment : experiment
+        An experiment from :func:`catalogue`.
+    rows : Rows
+        Rows of finished tasks, to which those of new tasks are added.
+    contenders : list of Contender
+        The solvers that take part.
+    watch : callable, optional
+        Called with the name of the experiment, the current task, the number of finished tasks and of all tasks.
+
+    Returns
+    -------
+    list of Row
+        All rows, in the order of the tasks.
     """
     tasks = dict(experiment.tasks(contenders))
     with rows.writing():
@@ -38,12 +54,14 @@ def run(experiment: Any, rows: Rows, contenders: list[Contender], watch: Watcher
 
 
 def _one_by_one(experiment: Any, waiting: dict[str, Any]) -> Iterator[tuple[str, list[Row] | None]]:
+    """Compute tasks one after the other; yield each key with None before the task, and with its rows after it."""
     for key, arguments in waiting.items():
         yield key, None
         yield key, attempt(experiment, key, arguments)
 
 
 def _side_by_side(experiment: Any, waiting: dict[str, Any]) -> Iterator[tuple[str, list[Row] | None]]:
+    """Compute tasks in parallel; yield each key with its rows when the task is finished."""
     if not waiting:
         return
     with processes() as pool:
@@ -53,7 +71,22 @@ def _side_by_side(experiment: Any, waiting: dict[str, Any]) -> Iterator[tuple[st
 
 
 def attempt(experiment: Any, key: str, arguments: Any) -> list[Row]:
-    """The rows of a task, or one row that says why there are none."""
+    """Compute a task; an exception is reported in a row instead of being raised.
+
+    Parameters
+    ----------
+    experiment : experiment
+        The experiment.
+    key : str
+        Key of the task.
+    arguments : tuple
+        Arguments of the experiment's ``compute``.
+
+    Returns
+    -------
+    list of Row
+        The rows of the task, or one row with the reason under "failed".
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

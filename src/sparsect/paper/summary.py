@@ -1,4 +1,4 @@
-"""What do rows say? Averages over runs, as curves over time and as numbers at the end."""
+"""Summaries of rows: curves of the SNR over time, and the SNR at the end of runs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,83 @@ LIMITS = ("Bayes-optimal", "state evolution", "support known")
 
 
 def names(rows: list[Row], column: str) -> list[Any]:
-    """Different values of a column, in the order in which they first come."""
+    """List the distinct values of a column in order of first appearance.
+
+    Parameters
+    ----------
+    rows : list of Row
+        The rows of an experiment.
+    column : str
+        Name of the column.
+
+    Returns
+    -------
+    list
+        The values; failed rows are ignored.
+    """
     return list(dict.fromkeys(row[column] for row in rows if column in row and "failed" not in row))
 
 
 def where(rows: list[Row], **wanted: Any) -> list[Row]:
-    """Rows with the given values, failed ones left out."""
+    """Select rows by the values of columns.
+
+    Parameters
+    ----------
+    rows : list of Row
+        The rows of an experiment.
+    **wanted : object
+        The value of each column to select by.
+
+    Returns
+    -------
+    list of Row
+        The rows that have all these values and have not failed.
+    """
     return [
         row for row in rows if "failed" not in row and all(row.get(name) == value for name, value in wanted.items())
     ]
 
 
 def at_end(rows: list[Row], setting: str, solver: str) -> Array:
-    """SNR of x at the end of every run, in dB."""
+    """Return the SNR of x at the end of every run.
+
+    Parameters
+    ----------
+    rows : list of Row
+        The rows of an experiment.
+    setting : str
+        Label of the setting.
+    solver : str
+        Name of the solver.
+
+    Returns
+    -------
+    array, shape (runs,)
+        SNR in dB.
+    """
     chosen = where(rows, setting=setting, solver=solver)
     return np.array([row["snr_db"] for row in chosen if solver in LIMITS or row.get("end")])
 
 
 def curve(rows: list[Row], setting: str, solver: str, times: Array) -> Array:
-    """(runs, times), the SNR that each run had reached at each time; NaN before its first estimate."""
+    """Return the SNR that each run had reached at given times.
+
+    Parameters
+    ----------
+    rows : list of Row
+        The rows of an experiment.
+    setting : str
+        Label of the setting.
+    solver : str
+        Name of the solver.
+    times : array, shape (times,)
+        Times in seconds.
+
+    Returns
+    -------
+    array, shape (runs, times)
+        SNR in dB; NaN before the first estimate of a run.
+    """
     runs = []
     for number in names(where(rows, setting=setting, solver=solver), "run"):
         chosen = where(rows, setting=setting, solver=solver, run=number)
@@ -43,7 +101,24 @@ def curve(rows: list[Row], setting: str, solver: str, times: Array) -> Array:
 
 
 def time_to_reach(rows: list[Row], setting: str, solver: str, level: float) -> float:
-    """Median seconds until runs reach an SNR of ``level``; infinite where half of them never do."""
+    """Return the median time until runs reach a given SNR.
+
+    Parameters
+    ----------
+    rows : list of Row
+        The rows of an experiment.
+    setting : str
+        Label of the setting.
+    solver : str
+        Name of the solver.
+    level : float
+        The SNR to reach, in dB.
+
+    Returns
+    -------
+    float
+        Seconds; infinite where half of the runs never reach it.
+    """
     times = []
     for number in names(where(rows, setting=setting, solver=solver), "run"):
         chosen = where(rows, setting=setting, solver=solver, run=number)
@@ -52,5 +127,16 @@ def time_to_reach(rows: list[Row], setting: str, solver: str, level: float) -> f
 
 
 def relative_error(snr: Any) -> Any:
-    """||x - estimate|| / ||x|| for an SNR in dB."""
+    """Convert an SNR in dB to the relative error ||x - estimate|| / ||x||.
+
+    Parameters
+    ----------
+    snr : float or array
+        SNR in dB.
+
+    Returns
+    -------
+    float or array
+        The relative error.
+    """
     return 10 ** (-np.asarray(snr) / 20)

@@ -1,4 +1,4 @@
-"""Rows to numbers that are read: the SNR of every solver in every setting, as report and terminal show it."""
+"""Tables made from rows: the SNR of every solver in every setting, for the report and the terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,27 @@ from .summary import LIMITS, at_end, names, where
 
 
 def snr_table(name: str, rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """Head and lines of the table of one experiment; no lines where no run is finished."""
+    """Make the table of an experiment.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    rows : list of Row
+        The rows of an experiment.
+
+    Returns
+    -------
+    head : list of str
+        Headings of the columns.
+    lines : list of list of str
+        Cells of each line; empty where no run is finished.
+    """
     return {"beta": _over_beta, "photograph": _photographs, "gallery": _photographs}.get(name, _measurements)(rows)
 
 
 def _measurements(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """SNR of x at the end of the time: mean and standard deviation over runs."""
+    """Tabulate the SNR of x at the end of the time limit: mean and standard deviation over runs."""
     settings = names(rows, "setting")
     solvers = [solver for solver in names(rows, "solver") if solver not in LIMITS]
     lines = [
@@ -26,7 +41,7 @@ def _measurements(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def _over_beta(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """SNR of x after the last iteration: mean and standard deviation over runs."""
+    """Tabulate the SNR of x after the last iteration: mean and standard deviation over runs."""
     settings = names(rows, "setting")
     lines = [
         [f"beta = {beta:+.1f}", *(_spread(_snr(rows, setting=setting, beta=beta)) for setting in settings)]
@@ -36,7 +51,7 @@ def _over_beta(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def _photographs(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
-    """SNR over all patches, as it came and refitted."""
+    """Tabulate the SNR over all patches, before and after a least-squares refit."""
     columns = [
         {"image": image, "sparsity": sparsity, "limit": limit}
         for image in names(rows, "image")

@@ -1,1 +1,1 @@
-"""What does it look like? Plots, pages that hold them, the gallery of pictures."""
+"""Plots of problems and results, HTML pages, and the page that shows the reconstructions of an image."""

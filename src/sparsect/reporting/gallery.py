@@ -1,4 +1,4 @@
-"""The page of a reconstruction: original, what each method made of it, and the differences."""
+"""The page about the reconstructions of an image: the original, the result of each method, and the differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,31 @@ WIDEST = 1280
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a page shows of one reconstruction: numbers and small pictures, not the image and its codes."""
+    """What a page shows of one reconstruction.
+
+    Only numbers and small pictures are kept, because the image and its codes may be large.
+
+    Attributes
+    ----------
+    settings : str
+        The method with its settings.
+    sparsity : int
+        Number of atoms allowed for each patch.
+    patches : int
+        Number of patches.
+    snr_db : float
+        Signal-to-noise ratio of the image, in dB.
+    patch_snr_db : float
+        Signal-to-noise ratio over all patches with the mean of each removed, in dB.
+    atoms_per_patch : float
+        Number of atoms used, on average over the patches.
+    ms_per_patch : float
+        Milliseconds of coding for each patch, on average.
+    picture : array
+        The reconstructed image, scaled down for the page.
+    difference : array
+        The difference image, scaled down for the page.
+    """
 
     settings: str
     sparsity: int
@@ -36,7 +60,20 @@ class Outcome:
 
     @classmethod
     def of(cls, original: Array, result: Reconstruction) -> Outcome:
-        """Boil a reconstruction down."""
+        """Summarize a reconstruction.
+
+        Parameters
+        ----------
+        original : array, shape (height, width) or (height, width, channels)
+            The image that was reconstructed.
+        result : Reconstruction
+            The result of :func:`sparsect.images.reconstruct`.
+
+        Returns
+        -------
+        Outcome
+            The numbers and pictures that the page shows.
+        """
         patches = result.codes.means.size
         return cls(
             settings=result.method,
@@ -58,7 +95,26 @@ def page(
     outcomes: dict[str, Outcome],
     failures: dict[str, str],
 ) -> Page:
-    """A page about one image; the first of the outcomes is the best."""
+    """Make the page about the reconstructions of one image.
+
+    Parameters
+    ----------
+    name : str
+        Name of the image, shown in the title.
+    original : array, shape (height, width) or (height, width, channels)
+        The image.
+    dictionary : Dictionary
+        The dictionary that the patches were coded with.
+    outcomes : dict of str to Outcome
+        The outcome of each method, best first.
+    failures : dict of str to str
+        The reason why a method could not be used, for each such method.
+
+    Returns
+    -------
+    Page
+        The page, not yet written.
+    """
     first = next(iter(outcomes.values()))
     m, n = dictionary.Phi.shape
     side, s = dictionary.patch, first.sparsity
@@ -105,4 +161,5 @@ def page(
 
 
 def _shown(image: Array) -> Array:
+    """Scale an image down to the largest size shown on a page."""
     return resize(image, WIDEST) if max(image.shape) > WIDEST else image

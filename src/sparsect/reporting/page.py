@@ -1,4 +1,4 @@
-"""A page that tells what came out: one HTML file with its pictures inside, readable on a phone and printable."""
+"""HTML pages: one file with its pictures embedded, readable on a phone and printable."""
 
 from __future__ import annotations
 
@@ -36,28 +36,64 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); font-size: .85rem;
 
 
 class Page:
-    """Sections, tables and pictures in the order in which they are added."""
+    """An HTML page whose sections, tables and pictures appear in the order in which they are added.
+
+    Parameters
+    ----------
+    title : str
+        Title and first heading of the page.
+    """
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts: list[str] = []
 
     def section(self, heading: str) -> None:
-        """Start a section."""
+        """Start a section.
+
+        Parameters
+        ----------
+        heading : str
+            Heading of the section.
+        """
         self._parts.append(f"<h2>{escape(heading)}</h2>")
 
     def text(self, words: str) -> None:
-        """A paragraph."""
+        """Add a paragraph.
+
+        Parameters
+        ----------
+        words : str
+            Plain text; it is escaped.
+        """
         self._parts.append(f"<p>{escape(words)}</p>")
 
     def points(self, sentences: Iterable[str]) -> None:
-        """A list."""
+        """Add a list.
+
+        Parameters
+        ----------
+        sentences : iterable of str
+            The items of the list, as plain text.
+        """
         self._parts.append("<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>")
 
     def table(
         self, head: Sequence[str], rows: Iterable[Sequence[str]], best: int | None = None, words: bool = False
     ) -> None:
-        """A table; row number ``best`` stands out. One of ``words`` instead of numbers wraps its lines."""
+        """Add a table.
+
+        Parameters
+        ----------
+        head : sequence of str
+            Headings of the columns.
+        rows : iterable of sequence of str
+            Cells of each row.
+        best : int, optional
+            Index of a row to highlight.
+        words : bool, optional
+            Whether cells hold text instead of numbers; their lines are then wrapped.
+        """
         lines = [
             f"<tr{' class=best' if index == best else ''}>"
             + "".join(f"<td>{escape(cell)}</td>" for cell in row)
@@ -71,16 +107,36 @@ class Page:
         )
 
     def pictures(self, pictures: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
-        """Images with values from 0 to 1, side by side where there is room, each with its caption."""
+        """Add images, side by side where there is room.
+
+        Parameters
+        ----------
+        pictures : iterable of (str, array)
+            The caption of each image and its pixels, with values from 0 to 1.
+        """
         figures = [_figure(caption, _jpeg(image), "jpeg") for caption, image in pictures]
         self._parts.append(f'<div class="pictures">{"".join(figures)}</div>')
 
     def figure(self, caption: str, path: str | os.PathLike[str]) -> None:
-        """A PNG file over the whole width of the page."""
+        """Add a PNG file over the whole width of the page.
+
+        Parameters
+        ----------
+        caption : str
+            Text below the picture.
+        path : str or path-like
+            The PNG file; its content is embedded.
+        """
         self._parts.append(_figure(caption, Path(path).read_bytes(), "png"))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The whole page, or nothing."""
+        """Write the page; the file is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The HTML file to write.
+        """
         from .. import __version__
 
         title, parts = escape(self._title), "\n".join(self._parts)
@@ -95,11 +151,13 @@ class Page:
 
 
 def _figure(caption: str, data: bytes, kind: str) -> str:
+    """Format an image and its caption as HTML."""
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return f'<figure><img alt="{escape(caption)}" src="{source}"><figcaption>{escape(caption)}</figcaption></figure>'
 
 
 def _jpeg(image: np.ndarray[Any, Any]) -> bytes:
+    """Encode an image with values from 0 to 1 as JPEG."""
     from PIL import Image
 
     stream = io.BytesIO()

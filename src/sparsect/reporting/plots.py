@@ -1,4 +1,4 @@
-"""What does a result look like? Pictures from a problem and its result, nothing computed."""
+"""Plots of a problem and its result, of a grid search, and of the atoms of a dictionary."""
 
 from __future__ import annotations
 
@@ -22,24 +22,41 @@ if TYPE_CHECKING:
 
     from ..tuning import Tuned
 
-# Okabe-Ito colours: told apart by colour-blind readers too.
+# Okabe-Ito colours, which colour-blind readers can distinguish.
 TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
 FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_format(path: str | os.PathLike[str]) -> None:
-    """Refuse a picture path that cannot be drawn to."""
+    """Refuse a file name whose format cannot be drawn.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The picture to write.
+
+    Raises
+    ------
+    InputError
+        If the name does not end in ``.png``, ``.svg`` or ``.pdf``.
+    """
     if Path(path).suffix.lower() not in FORMATS:
         raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
 
 
 def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> None:
-    """Draw the first signal (truth against estimate where the truth is known), all entries, and the gap.
+    """Draw the first signal, the agreement of all entries, and the gap over the iterations.
+
+    Where the true x is known, estimates are compared with it; elsewhere Phi x is compared with y.
 
     Parameters
     ----------
-    problem, result : what was asked and what came out, with a batch axis
-    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    problem : Problem
+        The problem, with a batch axis.
+    result : Result
+        The result of solving it.
+    path : str or path-like
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
     """
     check_format(path)
     figure = new_figure((10, 6.5))
@@ -54,7 +71,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
 
 
 def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
-    """Entries of the first signal."""
+    """Draw the entries of the first signal."""
     places = np.arange(x.shape[1])
     title = "first signal"
     if problem.x is not None:
@@ -69,7 +86,7 @@ def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
 
 
 def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
-    """Estimate against truth, or Phi x against y where there is no truth."""
+    """Draw the estimate against the truth, or Phi x against y where the truth is not known."""
     if problem.x is not None:
         given, found = to_numpy(problem.x), x
         axes.set(xlabel="true entry", ylabel="estimated entry", title="all signals, entries nonzero in either")
@@ -84,7 +101,7 @@ def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
 
 
 def _gaps(axes: Axes, result: Result) -> None:
-    """How the gap went, one line for each signal."""
+    """Draw the gap over the iterations, one line for each signal."""
     history = result.history
     axes.set(xlabel="iteration", ylabel="gap", title="distance between the two sets")
     if "gap" in history and history["gap"].size:
@@ -96,7 +113,15 @@ def _gaps(axes: Axes, result: Result) -> None:
 
 
 def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
-    """Draw the error over both stages of a grid search: a curve for one parameter, maps for two."""
+    """Draw the error over both stages of a grid search: a curve for one parameter, a map for two.
+
+    Parameters
+    ----------
+    tuned : Tuned
+        The result of :func:`sparsect.tuning.tune`.
+    path : str or path-like
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
+    """
     check_format(path)
     figure = new_figure((10, 4.2))
     names = list(tuned.values)
@@ -123,12 +148,14 @@ def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
 
 
 def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
-    """Draw the atoms of a dictionary of square patches, those of lowest frequency first.
+    """Draw the atoms of a dictionary of square patches, lowest frequencies first.
 
     Parameters
     ----------
-    dictionary : a Dictionary, Phi, or the name of a file; None for the bundled one
-    path : ``.png``, ``.svg`` or ``.pdf``; appears whole or not at all
+    dictionary : Dictionary, array, str or None
+        A dictionary, the matrix Phi, or the name of a file; None is the bundled dictionary.
+    path : str or path-like
+        The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
     """
     check_format(path)
     tiles = atom_tiles(as_dictionary(dictionary))
@@ -139,7 +166,18 @@ def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
 
 
 def atom_tiles(dictionary: Dictionary) -> np.ndarray[Any, Any]:
-    """All atoms side by side with values from -1 to 1, sorted by mean frequency, a dark line between them."""
+    """Arrange all atoms side by side, sorted by mean frequency, with a dark line between them.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        A dictionary of square patches.
+
+    Returns
+    -------
+    array, shape (height, width)
+        One image of all atoms; each atom is scaled to values from -1 to 1.
+    """
     side, Phi = dictionary.patch, to_numpy(dictionary.Phi)
     count = Phi.shape[1]
     patches = Phi.T.reshape(count, side, side)
@@ -156,7 +194,18 @@ def atom_tiles(dictionary: Dictionary) -> np.ndarray[Any, Any]:
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """An empty figure of so many inches that needs no screen."""
+    """Make an empty figure that needs no display.
+
+    Parameters
+    ----------
+    size : tuple of float
+        Width and height in inches.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -166,10 +215,11 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 
 def _write(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure; the file is written completely or not at all."""
     with files.replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
 
 
 def _plain(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Values that can be drawn: complex ones by magnitude."""
+    """Return values that can be drawn: real ones as they are, complex ones by magnitude."""
     return values if np.isrealobj(values) else np.abs(values)
