@@ -53,9 +53,9 @@ class ADMMState(State):
     point : array, shape (batch, n)
         The point z - u, where u is the scaled multiplier.
     target : array, shape (batch, rank)
-        The data in the coordinates of Phi's row space.
+        The part of y in the range of Phi, in image coordinates.
     radius : array, shape (batch,)
-        The radius of the data set in these coordinates.
+        The distance from the target that B allows.
     """
 
     z: Array

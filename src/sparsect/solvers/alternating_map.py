@@ -22,11 +22,11 @@ class AlternatingMapState(State):
     x : array, shape (batch, n)
         The iterate, always a point of A.
     image : array, shape (batch, rank)
-        The image of x in the coordinates of Phi's row space.
+        The image coordinates of x (``operators/row_space.py``).
     target : array, shape (batch, rank)
-        The data in the coordinates of Phi's row space.
+        The part of y in the range of Phi, in image coordinates.
     radius : array, shape (batch,)
-        The radius of the data set in these coordinates.
+        The distance from the target that B allows.
     """
 
     x: Array

@@ -28,15 +28,15 @@ class DifferenceMapState(State):
     x : array, shape (batch, n)
         The iterate.
     image : array, shape (batch, rank)
-        The image of x in the coordinates of Phi's row space.
+        The image coordinates of x (``operators/row_space.py``).
     sparse : array, shape (batch, n), or None
         P_A(x); None if beta = 1, where it is not needed.
     sparse_image : array, shape (batch, rank), or None
-        The image of P_A(x).
+        The image coordinates of P_A(x).
     target : array, shape (batch, rank)
-        The data in the coordinates of Phi's row space.
+        The part of y in the range of Phi, in image coordinates.
     radius : array, shape (batch,)
-        The radius of the data set in these coordinates.
+        The distance from the target that B allows.
     """
 
     x: Array
