@@ -257,7 +257,7 @@ class Run:
         with self._clocked():
             state = solver.init(self.scaled)
             scale = to_numpy(state.scale)
-            # A row whose starting point overflows cannot converge, and its divergence cannot be detected.
+            # A row whose starting point overflows cannot converge; it is indistinguishable from one that diverges.
             self.goal = np.where(np.isfinite(scale), tol * scale, -1.0)
             if problem.sparsity == 0:
                 # x = 0 is the only candidate, so every row is done at once.

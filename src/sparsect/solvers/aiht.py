@@ -155,7 +155,8 @@ class AcceleratedIHT(NormalizedIHT):
 
     References
     ----------
-    .. [1] T. Blumensath, "Accelerated iterative hard thresholding", Signal Processing 92 (2012).
+    .. [1] T. Blumensath, "Accelerated iterative hard thresholding",
+       Signal Processing 92 (2012).
 
     Examples
     --------

@@ -52,7 +52,7 @@ class DifferenceMap(Solver):
     """The Difference Map, a search for a point in the intersection of two sets.
 
     A is the set of points with at most s nonzeros, and B is the set of points that agree with the data. One step is
-    x <- D(x), equation (DM) of the paper::
+    x <- D(x), equation (DM) of the paper [1]_; the map is due to Elser et al. [2]_::
 
         D(x)   = x + beta [P_A(f_B(x)) - P_B(f_A(x))]
         f_A(x) = P_A(x) - (P_A(x) - x) / beta
@@ -83,6 +83,13 @@ class DifferenceMap(Solver):
     computed as one product) and two products of V^H with s-sparse vectors: 4mn + 4ms flops. The printed form takes 8mn
     flops for four dense products with Phi and its pseudo-inverse. For large batches and s above about n/8, all four
     products are dense, because that is faster. At beta = 1, f_A(x) = x and the cost is halved.
+
+    References
+    ----------
+    .. [1] W. Landecker, R. Chartrand and S. DeDeo, "Robust compressed sensing and sparse coding with the Difference
+       Map".
+    .. [2] V. Elser, I. Rankenburg and P. Thibault, "Searching with iterated maps", Proceedings of the National Academy
+       of Sciences 104 (2007).
 
     Examples
     --------

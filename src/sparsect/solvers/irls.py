@@ -67,7 +67,8 @@ class IRLS(Solver):
 
     References
     ----------
-    .. [1] R. Chartrand and W. Yin, "Iteratively reweighted algorithms for compressive sensing", ICASSP 2008.
+    .. [1] R. Chartrand and W. Yin, "Iteratively reweighted algorithms for compressive sensing",
+       ICASSP 2008.
 
     Examples
     --------

@@ -257,7 +257,8 @@ class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
 
     References
     ----------
-    .. [1] M. Gharavi-Alkhansari and T. S. Huang, "A fast orthogonal matching pursuit algorithm", ICASSP 1998.
+    .. [1] M. Gharavi-Alkhansari and T. S. Huang, "A fast orthogonal matching pursuit algorithm",
+       ICASSP 1998.
 
     Examples
     --------
