@@ -27,8 +27,8 @@ test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GP
 fuzz: .venv/installed-dev  ## ten thousand calls and files drawn at random (FUZZ_SEED=... for the same ones again)
 	$(BIN)/pytest -q tests/test_fuzz.py --fuzz-cases 10000 --fuzz-seed $(FUZZ_SEED)
 
-lint: .venv/installed-dev  ## style, types, and which module may import which
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+lint: .venv/installed-dev  ## style, types, imports that go down, docstrings
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python tests/docstrings.py
 
 bench: .venv/installed-dev  ## the numbers in benchmarks/results (images.py needs a folder of photographs: call it by hand)
 	$(BIN)/python benchmarks/recovery.py

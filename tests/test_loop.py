@@ -1,5 +1,6 @@
 """The loop: stopping, callbacks, history, the clock, and runs that are saved and resumed."""
 
+import dataclasses
 import os
 import signal
 import time
@@ -203,6 +204,53 @@ CRAFTED = {
     "rows done twice": ("omp", put("done/0/rows", 0), "do not make up the batch"),
     "rows done in more steps than there were": ("omp", put("done/0/n_iter", 99), "n_iter: got an entry out of range"),
 }
+
+
+class TestRepr:
+    def test_batch(self, problem):
+        result = run(problem, method="omp")
+        assert repr(result).splitlines() == [
+            "Result of OrthogonalMatchingPursuit()",
+            "  signals:       6 (x: shape (6, 80), float64)",
+            "  nonzeros:      10 (sparsity 10)",
+            f"  ||Phi x - y||: {result.residual_norm.min():.3g} to {result.residual_norm.max():.3g}",
+            f"  converged:     {result.converged.sum()} of 6",
+            "  iterations:    10",
+            f"  seconds:       {result.seconds:.3g} (set-up {result.setup_seconds:.3g})",
+        ]
+
+    def test_single_signal_saved_and_loaded(self, problem, tmp_path):
+        result = sparsect.recover(problem.Phi, problem.y[0], 10, method="omp")
+        assert "1 (x: shape (80,), float64)" in repr(result)
+        assert f"||Phi x - y||: {result.residual_norm:.3g}\n" in repr(result)
+        result.save(tmp_path / "result.npz")
+        assert repr(sparsect.load_result(tmp_path / "result.npz")) == repr(result)
+
+    def test_other_array_library(self, problem):
+        torch = pytest.importorskip("torch")
+        result = sparsect.recover(torch.asarray(problem.Phi), torch.asarray(problem.y), 10, max_iter=5)
+        assert "6 (x: shape (6, 80), float64)" in repr(result)
+        assert "iterations:    5\n" in repr(result)
+
+    def test_no_signals(self, problem):
+        result = run(problem, method="omp")
+        none = {name: getattr(result, name)[:0] for name in result.PER_ROW if getattr(result, name) is not None}
+        assert "||Phi x - y||: none\n" in repr(dataclasses.replace(result, **none))
+
+    def test_length_does_not_grow_with_the_data(self, problem):
+        result = dataclasses.replace(run(problem, max_iter=5), method="a" * 10_000)
+        assert len(repr(result)) < 500
+        assert len(result._repr_html_()) < 1000
+
+    def test_html_is_escaped(self, problem):
+        result = dataclasses.replace(run(problem, method="omp"), method="<b>own</b>", sparsity="<i>")
+        table = result._repr_html_()
+        assert table.startswith("<table>")
+        assert table.endswith("</table>")
+        assert "&lt;b&gt;own&lt;/b&gt;" in table
+        assert "(sparsity &lt;i&gt;)" in table
+        assert "<b>" not in table
+        assert "<i>" not in table
 
 
 class TestCheckpoint:

@@ -1,4 +1,4 @@
-"""The front door: problem and method in, result out."""
+"""The main entry point, :func:`recover`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,25 @@ from .solvers import METHODS
 from .solvers.base import Solver, check_solver
 from .unknown_sparsity import recover_unknown
 
-# The method, if none is asked for.
+# The method that is used if none is given.
 DEFAULT = "annealed-difference-map"
 
 
 def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
-    """Refuse a noise level that the method would not look at."""
+    """Raise an error if a noise level is given to a method that does not use it.
+
+    Parameters
+    ----------
+    solver : Solver
+        The method.
+    noise_norm : float, array or None
+        The noise level that was given.
+
+    Raises
+    ------
+    InputError
+        If ``noise_norm`` is not None and the method does not use it.
+    """
     if noise_norm is not None and not solver.uses_noise_norm:
         using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
         raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"it with {using}")
@@ -50,31 +63,67 @@ def recover(
 
     Parameters
     ----------
-    Phi : (m, n) array of NumPy, torch or CuPy, SciPy sparse matrix or LinearOperator, or a ``sparsect.Operator``.
-        To solve several times with one Phi, pass ``sparsect.as_operator(Phi)``: it is then factored only once.
-    y : (m,) or (batch, m); every row is a signal of its own. The answer has y's library and device, and the wider of
-        Phi's and y's dtypes.
-    sparsity : s, the number of nonzeros allowed, from 0 to n; or "auto", with the annealed map: then, with
-        ``noise_norm``, the smallest that reaches it, and without, the number that is most likely.
-    method : a name from ``sparsect.METHODS``, or a configured solver such as ``DifferenceMap(beta=0.5)``.
-    noise_norm : norm of the noise in y (not squared), a number or one for each row. If given, the paper's two maps use
-        the exact ball ||Phi x - y|| <= noise_norm instead of Phi x = y, matching pursuits stop there, and vamp and the
-        annealed map take the noise level from it; other methods refuse it.
-    max_iter, max_seconds : when to stop at the latest; seconds count iterating only.
-    tol : a row has converged when its gap is at most tol times the norm of its starting point. Default 1e-6, or 1e-4
-        in single precision. Converged rows leave the batch and cost no more time.
-    callback : called with a :class:`~sparsect.Snapshot` after every step, on a GPU every 25 or fewer; True stops.
-    record : measures for ``result.history``: names among gap, residual_norm, converged, support, x, or a mapping
-        from names of your own to functions of a snapshot, ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
-    record_at : every so many iterations, or a list of iterations. The clock stands still while measuring.
-    checkpoint : an ``.npz`` file to save the run in, every ``checkpoint_every`` steps, at the end and on Ctrl-C. If it
-        exists, the run goes on from it, and ends bit for bit as if it had never stopped; iterations and seconds go on
-        counting, so raise the limits to go further; the annealed map then follows the schedule of the new ones.
-    refit : replace the nonzeros of every answer by the least-squares fit on their support.
+    Phi : array, shape (m, n), SciPy sparse matrix, LinearOperator or Operator
+        The measurement matrix or dictionary. Arrays may be NumPy, torch or CuPy arrays. To solve several problems with
+        the same Phi, pass ``sparsect.as_operator(Phi)``: Phi is then factored only once.
+    y : array, shape (m,) or (batch, m)
+        The data. Each row is a separate signal. The result uses the array library and device of y, and the wider of the
+        dtypes of Phi and y.
+    sparsity : int or {'auto'}
+        The number of nonzeros allowed, from 0 to n. ``'auto'`` requires the annealed Difference Map and determines the
+        number for each signal: the smallest number that reaches ``noise_norm`` if that is given, otherwise the most
+        likely number.
+    method : str or Solver, optional
+        A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default is
+        ``'annealed-difference-map'``.
+    noise_norm : float or array, shape (batch,), optional
+        The norm (not squared) of the noise in y, one value or one for each row. If given, the Difference Map and the
+        Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
+        soon as the residual is that small, and ``vamp`` and the annealed map take the noise level from it. Other
+        methods reject it.
+    max_iter : int, optional
+        The maximum number of iterations.
+    max_seconds : float, optional
+        The maximum time in seconds. Only the time spent iterating counts. By default there is no limit.
+    tol : float, optional
+        A row has converged when its gap is at most ``tol`` times the norm of its starting point. The default is 1e-6,
+        or 1e-4 in single precision. Converged rows leave the batch and take no further time.
+    callback : callable, optional
+        Called with a :class:`~sparsect.Snapshot` after every iteration, or on a GPU at least every 25 iterations. If it
+        returns True, the run stops.
+    record : iterable of str or mapping of str to callable, optional
+        The measures stored in ``result.history``: names among 'gap', 'residual_norm', 'converged', 'support' and 'x',
+        or a mapping from names to functions of a snapshot, for example
+        ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
+    record_at : int or iterable of int, optional
+        The interval between recorded iterations, or the list of iterations to record. The time spent on recording is
+        not counted.
+    checkpoint : str or path-like, optional
+        An ``.npz`` file in which the run is saved every ``checkpoint_every`` iterations, at the end and on Ctrl-C. If
+        the file exists, the run resumes from it and ends with bitwise the same result as an uninterrupted run. The
+        counts of iterations and seconds continue, so raise the limits to continue a run that has reached them; the
+        annealed map then follows the schedule of the new limits.
+    checkpoint_every : int, optional
+        The number of iterations between two saves.
+    refit : bool, optional
+        Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
 
     Returns
     -------
     Result
+        The solutions, how well they fit, and the history of the run.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or if the method cannot solve this kind of problem.
+
+    Warns
+    -----
+    PoorFitWarning
+        If a solution leaves a large part of y unexplained.
+    ConvergenceWarning
+        If the iterates of a row diverge.
 
     Examples
     --------

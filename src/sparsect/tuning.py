@@ -1,4 +1,11 @@
-"""Which parameters? The paper's two-stage grid search (its section 2.2), on problems drawn for the purpose."""
+"""Parameter tuning by the paper's two-stage grid search (section 2.2) on random training problems.
+
+Examples
+--------
+>>> import sparsect
+>>> sorted(sparsect.tuning.tuned("admm").values)
+['lam', 'mu']
+"""
 
 from __future__ import annotations
 
@@ -26,25 +33,52 @@ from .run.loop import solve
 from .solvers import METHODS
 
 Values = dict[str, float]
-# What tuned values ship for.
+# The settings for which tuned values are shipped.
 SETTINGS = ("random-measurements", "image-patches")
 
 
 class Problems(Protocol):
-    """What to tune on: a frozen dataclass of plain values that draws its problems, in any process the same."""
+    """The interface of a training set.
+
+    It is a frozen dataclass of plain values that draws the same problems in any process.
+    """
 
     def draw(self) -> list[Problem]:
-        """Problems; where x is known its error counts, elsewhere that of Phi x."""
+        """Draw the problems.
+
+        Returns
+        -------
+        list of Problem
+            The problems. The error of x counts where x is known, otherwise the error of Phi x.
+        """
 
     def __hash__(self) -> int:
-        """Equal sets are drawn once in a process."""
+        """Return a hash; equal training sets are drawn only once in a process."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Random problems to tune on: ``problems`` signals for each sparsity, a Phi of its own for each.
+    """Random problems to tune on, with a different Phi for each sparsity.
 
-    Seeds start at ``seed``; keep it apart from those of any problem a result is reported on.
+    Parameters
+    ----------
+    m, n : int, optional
+        The shape of Phi.
+    sparsities : tuple of int, optional
+        The numbers of nonzeros.
+    snr_db : float or None, optional
+        The signal-to-noise ratio in dB; None for no noise.
+    problems : int, optional
+        The number of signals for each sparsity.
+    seed : int, optional
+        The first random seed. It must differ from the seeds of all problems for which results are reported.
+
+    Examples
+    --------
+    >>> from sparsect.tuning import Training
+    >>> drawn = Training(m=20, n=40, sparsities=(2, 4), problems=3).draw()
+    >>> [problem.y.shape for problem in drawn]
+    [(3, 20), (3, 20)]
     """
 
     m: int = 400
@@ -63,7 +97,13 @@ class Training:
         whole_number("seed", self.seed, 0)
 
     def draw(self) -> list[Problem]:
-        """The problems themselves, noise levels not told."""
+        """Draw the problems, without their noise levels.
+
+        Returns
+        -------
+        list of Problem
+            One problem for each sparsity.
+        """
         drawn = [
             random_problem(self.m, self.n, s, self.snr_db, self.problems, rng=self.seed + s) for s in self.sparsities
         ]
@@ -72,39 +112,97 @@ class Training:
 
 @dataclass(frozen=True)
 class LinearGrid:
-    """One parameter from ``low`` to ``high`` by 0.1, then within 0.5 of the best by 0.01; never 0."""
+    """A grid of one parameter with constant spacing.
+
+    The first stage goes from ``low`` to ``high`` in steps of 0.1, the second from 0.5 below to 0.5 above the best value
+    in steps of 0.01. The value 0 is left out.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The name of the parameter.
+    low : float, optional
+        The smallest value.
+    high : float, optional
+        The largest value.
+    """
 
     names: tuple[str, ...]
     low: float = -1.2
     high: float = 1.2
 
     def coarse(self) -> list[Values]:
-        """First stage."""
+        """Return the points of the first stage.
+
+        Returns
+        -------
+        list of dict
+            The points of the grid, each a mapping from names to values.
+        """
         return self._points(np.arange(round(self.low * 10), round(self.high * 10) + 1) / 10)
 
     def fine(self, best: Values) -> list[Values]:
-        """Second stage."""
+        """Return the points of the second stage.
+
+        Parameters
+        ----------
+        best : dict of str to float
+            The best point of the first stage.
+
+        Returns
+        -------
+        list of dict
+            The points of the grid, each a mapping from names to values.
+        """
         return self._points(round(best[self.names[0]], 1) + np.arange(-50, 51) / 100)
 
     def _points(self, numbers: np.ndarray[Any, Any]) -> list[Values]:
+        """Return the points of the given values, except 0."""
         return [{self.names[0]: round(float(number), 2)} for number in numbers if abs(number) > 1e-9]
 
 
 @dataclass(frozen=True)
 class LogarithmicGrid:
-    """Powers of ten from 1e-5 to 1e5 in every parameter, then tenths of a power within half a power of the best."""
+    """A grid of one or more parameters with logarithmic spacing.
+
+    The first stage consists of the powers of ten from 1e-5 to 1e5 in every parameter, the second of tenths of a power
+    within half a power of the best point.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The names of the parameters.
+    """
 
     names: tuple[str, ...]
 
     def coarse(self) -> list[Values]:
-        """First stage."""
+        """Return the points of the first stage.
+
+        Returns
+        -------
+        list of dict
+            The points of the grid, each a mapping from names to values.
+        """
         return self._points([np.arange(-5.0, 6.0)] * len(self.names))
 
     def fine(self, best: Values) -> list[Values]:
-        """Second stage."""
+        """Return the points of the second stage.
+
+        Parameters
+        ----------
+        best : dict of str to float
+            The best point of the first stage.
+
+        Returns
+        -------
+        list of dict
+            The points of the grid, each a mapping from names to values.
+        """
         return self._points([round(np.log10(best[name])) + np.arange(-5, 6) / 10 for name in self.names])
 
     def _points(self, exponents: list[np.ndarray[Any, Any]]) -> list[Values]:
+        """Return the product grid of the given exponents of ten."""
         return [
             {name: float(f"{10.0**exponent:.4g}") for name, exponent in zip(self.names, point, strict=True)}
             for point in itertools.product(*exponents)
@@ -120,7 +218,23 @@ GRIDS: dict[str, LinearGrid | LogarithmicGrid] = {
 
 @dataclass(frozen=True)
 class Tuned:
-    """The winning values, their error, what they were tuned on, and every point that was tried."""
+    """The result of tuning.
+
+    Attributes
+    ----------
+    method : str
+        The name of the method.
+    values : dict of str to float
+        The best parameters.
+    error : float
+        Their mean squared error.
+    training : dict
+        The fields of the training set.
+    max_iter : int
+        The number of iterations for each problem.
+    stages : list of list of dict
+        All points of each stage, with their errors.
+    """
 
     method: str
     values: Values
@@ -130,7 +244,13 @@ class Tuned:
     stages: list[list[dict[str, Any]]] = field(repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything as JSON; whole or not at all."""
+        """Save the result as JSON; the file is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The name of the file.
+        """
         with files.replacing(path) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
@@ -144,18 +264,34 @@ def tune(
     rows: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> Tuned:
-    """Find the parameters with the least mean squared error of x, averaged over all training problems.
+    """Find the parameters with the smallest mean squared error of x, averaged over all training problems.
 
-    Where the true x is not known, as for patches of images, the error of Phi x counts instead.
+    If the true x is not known, as for patches of images, the error of Phi x counts instead.
 
     Parameters
     ----------
-    method : one of ``GRIDS``: difference-map (beta), admm (mu, lam) or irls (alpha, beta)
-    training : the problems: anything that draws some; default :class:`Training`, 400x1000, 20 dB, s = 50 to 200
-    max_iter : iterations for each problem
-    workers : processes, each with one thread for products; default one for each core
-    rows : a file that every result is added to as it comes; if it exists, what it holds is not computed again
-    progress : called with points done, points known so far and the least error
+    method : {'difference-map', 'admm', 'irls'}
+        The method: difference-map (beta), admm (mu, lam) or irls (alpha, beta).
+    training : Problems, optional
+        The training set. The default is :class:`Training`: 400x1000, 20 dB, s = 50 to 200.
+    max_iter : int, optional
+        The number of iterations for each problem.
+    workers : int, optional
+        The number of processes, each of which uses one thread for products. The default is one for each core.
+    rows : str or path-like, optional
+        A file to which each result is appended. If it exists, the results that it holds are not computed again.
+    progress : callable, optional
+        Called with the number of points done, the number of points in total and the smallest error so far.
+
+    Returns
+    -------
+    Tuned
+        The best parameters and all points of the grid.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or if the method diverges at every point of the grid.
     """
     grid = GRIDS[choice("method", method, GRIDS)]
     training = Training() if training is None else training
@@ -191,26 +327,56 @@ def tune(
 
 
 def _values(training: Any) -> dict[str, Any]:
-    """The fields of a training set, for the record."""
+    """Return the fields of a training set, for the record."""
     return asdict(training)
 
 
 def tuned(method: str, setting: str = "random-measurements") -> Tuned:
-    """The values that ship with the package for a setting, with what they were tuned on."""
+    """Return the tuned values that are shipped with the package.
+
+    Parameters
+    ----------
+    method : {'difference-map', 'admm', 'irls'}
+        The name of the method.
+    setting : {'random-measurements', 'image-patches'}, optional
+        The kind of problem for which the values were tuned.
+
+    Returns
+    -------
+    Tuned
+        The values and the training set; ``stages`` is empty.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> sorted(sparsect.tuning.tuned("irls").values)
+    ['alpha', 'beta']
+    """
     known = shipped(choice("setting", setting, SETTINGS))
     return Tuned(**known[choice("method", method, known)], stages=[])
 
 
 @lru_cache
 def shipped(setting: str) -> dict[str, dict[str, Any]]:
-    """All methods that have tuned values for a setting."""
+    """Return the tuned values of all methods for a setting.
+
+    Parameters
+    ----------
+    setting : {'random-measurements', 'image-patches'}
+        The kind of problem.
+
+    Returns
+    -------
+    dict of str to dict
+        The fields of :class:`Tuned` for each method.
+    """
     path = resources.files("sparsect") / "data" / f"tuned-{setting}.json"
     known: dict[str, dict[str, Any]] = json.loads(path.read_text())
     return known
 
 
 def _error(method: str, values: Values, training: Problems, max_iter: int) -> float:
-    """Mean squared error with the given values; infinite where an iteration ran away."""
+    """Return the mean squared error with the given values; infinite if an iteration diverges."""
     solver, errors = METHODS[method](**values), []
     for problem in _problems(training):
         with warnings.catch_warnings():
@@ -227,12 +393,12 @@ def _error(method: str, values: Values, training: Problems, max_iter: int) -> fl
 
 @lru_cache(maxsize=1)
 def _problems(training: Problems) -> list[Problem]:
-    """Drawn, and factored, once in every process."""
+    """Draw the problems of a training set, once in each process, so that Phi is also factored once."""
     return training.draw()
 
 
 class _Rows:
-    """Results on disk, one line each, under a first line that says what they are results of."""
+    """Results in a file, one on each line; the first line identifies what they are results of."""
 
     def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
         self.path = None if path is None else Path(path)
@@ -241,7 +407,7 @@ class _Rows:
             return
         files.check_writable(self.path)
         lines = files.read_text(self.path).splitlines(keepends=True) if self.path.exists() else []
-        # A last line without an end was being written when the last run stopped.
+        # A last line without a line end was being written when the last run stopped.
         whole = [line for line in lines if line.endswith("\n")]
         first = json.dumps(header) + "\n"
         if lines and lines[0] != first:
@@ -256,7 +422,7 @@ class _Rows:
                 values, error = row["values"], row["error"]
             except (ValueError, KeyError, TypeError, RecursionError):
                 values = error = None
-            # Infinity stands for an iteration that ran away; NaN is no error, and compares with none.
+            # Infinity stands for divergence. NaN is not a valid error, because it cannot be compared.
             if not isinstance(error, float) or not error >= 0:
                 raise InputError(f"{self.path}: damaged, line {number} holds no result; remove that line to go on")
             self.found[json.dumps(values)] = error
@@ -265,7 +431,7 @@ class _Rows:
                 temporary.write_text("".join(whole) or first, encoding="utf-8")
 
     def known(self, points: list[Values]) -> list[float | None]:
-        """Errors already on disk, None where there is none."""
+        """Return the errors that are in the file, None for the others."""
         return [self.found.get(json.dumps(point)) for point in points]
 
     def add(self, values: Values, error: float | None) -> None:

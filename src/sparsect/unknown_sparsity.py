@@ -1,4 +1,4 @@
-"""How many nonzeros, if nobody knows? Two answers, one with the noise level and one without."""
+"""Recovery with an unknown number of nonzeros, with or without a known noise level."""
 
 from __future__ import annotations
 
@@ -18,20 +18,44 @@ from .run.result import Result
 from .run.trace import Clock
 from .solvers import AnnealedDifferenceMap
 
-# Nonzeros for each measurement that a search starts with; what is learned in the end hardly depends on it.
+# Nonzeros per measurement at the start of a search; the learned number depends little on it.
 START = 0.25
-# How far from y, in units of its norm times machine epsilon, a fit counts as exact.
+# A fit is exact if its residual is at most this times machine epsilon times ||y||.
 ROUNDING = 100
 # Iterations of each trial of the smallest s.
 TRIAL = 150
 
 
 def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **options: Any) -> Result:
-    """``sparsect.recover`` without a sparsity, by an :class:`~sparsect.AnnealedDifferenceMap`.
+    """Recover signals without a given sparsity, by an :class:`~sparsect.AnnealedDifferenceMap`.
 
-    With ``noise_norm``: for each row the smallest s at which the best fit comes that close to y, found by bisection; x
-    is then recovered with that s. Without: as many nonzeros as message passing expects when it has learned from the row
-    how dense x is and how strong the noise, which maximises their likelihood; the search before it starts with m/4.
+    With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection, and x is
+    then recovered with this s. Without it, the solution has as many nonzeros as message passing expects after it has
+    learned the density of x and the noise level from the row, which maximizes their likelihood; the search before
+    starts with m/4 nonzeros.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator Phi.
+    y : array, shape (m,) or (batch, m)
+        The data.
+    solver : AnnealedDifferenceMap
+        The method; others are rejected.
+    noise_norm : float, array of shape (batch,) or None
+        The norm of the noise.
+    **options : Any
+        The options of :func:`sparsect.solve`.
+
+    Returns
+    -------
+    Result
+        The result, with ``sparsity='auto'``.
+
+    Raises
+    ------
+    InputError
+        If the method, the goal, Phi or an option does not allow an unknown sparsity.
     """
     if not isinstance(solver, AnnealedDifferenceMap):
         raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with annealed-difference-map")
@@ -67,12 +91,28 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
 
 
 def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
-    """For each row the smallest s, as far as can be told, whose best fit is within the problem's noise norm of y.
+    """Find the smallest s for each row whose best fit is within the noise norm of y.
 
-    ``problem.sparsity`` is tried first, then twice as many until they are enough.
+    ``problem.sparsity`` is tried first; it is doubled until it is sufficient, and then bisected. The best fit is
+    computed approximately, so a smaller s may exist.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with a noise norm.
+
+    Returns
+    -------
+    array of int, shape (batch,)
+        The smallest s found.
+
+    Raises
+    ------
+    InputError
+        If no x is within the noise norm of y.
     """
     batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
-    # Without noise, a fit is as near to y as rounding lets it be.
+    # Without noise, rounding errors limit how close a fit comes to y.
     rounding = ROUNDING * epsilon(problem.y) * row_norms(problem.y)
     low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
     growing = np.ones(batch, dtype=bool)
@@ -93,7 +133,7 @@ def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
 
 
 def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[Any, Any]:
-    """||Phi x - y|| of the best fit with s nonzeros, for each of the rows."""
+    """Return ||Phi x - y|| of the best fit with s nonzeros for each of the rows."""
     result = solve(
         problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=(), check_fit=False
     )
@@ -101,12 +141,12 @@ def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[
 
 
 def _groups(rows: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> list[tuple[Any, np.ndarray[Any, Any]]]:
-    """The distinct values, and the rows that have each."""
+    """Return the distinct values, each with the rows that have it."""
     return [(value, rows[values == value]) for value in np.unique(values)]
 
 
 def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]], seconds: float) -> Result:
-    """Results of groups of rows as one, in the order of the rows, without history; ``seconds`` went before."""
+    """Join the results of groups of rows in the order of the rows, without history; ``seconds`` adds to their time."""
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     results = [result for _, result in parts]
     xp = namespace(results[0].x)

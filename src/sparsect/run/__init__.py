@@ -1,4 +1,4 @@
-"""The one loop: start, step, stop, record, save, judge; and what comes out of it."""
+"""The loop shared by all solvers: start, step, stop, record, save, check the fit; and its result."""
 
 from .loop import Snapshot, solve
 from .result import Result, load_result

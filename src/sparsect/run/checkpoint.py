@@ -1,4 +1,4 @@
-"""How is a run kept in a file so that it can go on later as if it had never stopped?"""
+"""Checkpoints: a run saved in a file, from which it resumes as if it had not been interrupted."""
 
 from __future__ import annotations
 
@@ -22,16 +22,31 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-# What is kept of rows that are done.
+# The arrays saved for finished rows.
 ANSWERS = ("rows", "x", "gap", "converged", "n_iter", "stable", "lost")
 CHECKSUM = "checksum"
 
 
 class Checkpoint:
-    """The file of one run. If it exists, the run goes on from it; a file of another run is refused, not overwritten.
+    """The checkpoint file of one run.
 
-    A checksum tells a damaged file. What the file holds is checked nevertheless before it is used: it goes into
-    compiled kernels, which trust it, and whoever makes up a file can make up its checksum as well.
+    If the file exists, the run resumes from it. A file of another run is rejected, not overwritten.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The name of the ``.npz`` file.
+    run : Run
+        The run to save and restore.
+    trace : Trace
+        The history of the run.
+    tol : float
+        The tolerance of the run, which is part of its identity.
+
+    Notes
+    -----
+    A checksum detects a damaged file. The contents are validated as well, because they are passed to compiled kernels
+    that do not check bounds, and a manipulated file can contain a matching checksum.
     """
 
     def __init__(self, path: str | os.PathLike[str], run: Run, trace: Trace, tol: float) -> None:
@@ -43,7 +58,7 @@ class Checkpoint:
             self._restore()
 
     def write(self) -> None:
-        """Save where the run stands."""
+        """Save the current state of the run."""
         progress = self.run.progress
         arrays = {
             "identity": np.array(self.identity),
@@ -98,7 +113,7 @@ class Checkpoint:
         run.clock.seconds, run.setup_seconds = seconds.tolist()
 
     def _state(self, arrays: Arrays, rows: np.ndarray[Any, Any], iteration: int) -> Any:
-        """The solver's state, each of its arrays like the one that a run begins with, and finite where that one is."""
+        """Return the solver's state, after comparing dtype, shape and finiteness of each array with a fresh state."""
         run, found = self.run, {}
         fresh = run.progress.state
         for name, value in fresh.arrays().items():
@@ -111,7 +126,7 @@ class Checkpoint:
         within("state/gap", found["gap"], 0, np.inf)
         for name in {"taken", "unchanged"} & set(found):
             within(f"state/{name}", found[name], 0, iteration)
-        # Kernels take rows as they lie in memory.
+        # The compiled kernels expect contiguous rows.
         found = {name: np.ascontiguousarray(array) for name, array in found.items()}
         dataclasses.replace(fresh, **found).check(run.problem)
         like = run.problem.y
@@ -122,7 +137,7 @@ class Checkpoint:
         return dataclasses.replace(fresh, **placed)
 
     def _answers(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
-        """What is known of rows that are done."""
+        """Return the saved arrays of a group of finished rows, validated."""
         problem, n = self.run.problem, self.run.problem.operator.shape[1]
         rows = _expect(arrays, f"{prefix}rows", (-1,), np.int64)
         x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
@@ -145,7 +160,7 @@ class Checkpoint:
         within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
 
     def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
-        """What was recorded, the same number of moments in every column."""
+        """Return the recorded history, after checking that all columns have the same length."""
         found = {name: arrays[f"history/{name}"] for name in self.trace.columns}
         moments, seconds = found["iteration"], found["seconds"]
         if moments.ndim != 1 or seconds.ndim != 1:
@@ -162,7 +177,7 @@ class Checkpoint:
 
 
 def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """The array of that name, if it has the dtype and the shape, -1 standing for any length."""
+    """Return the named array if it has the given dtype and shape, where -1 stands for any length."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(
         length in (-1, found) for length, found in zip(shape, array.shape, strict=True)
@@ -173,7 +188,18 @@ def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np
 
 
 def checksum(arrays: Arrays) -> str:
-    """A digest of names, dtypes, shapes and contents."""
+    """Return a digest of the names, dtypes, shapes and contents of arrays.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        The contents of a checkpoint.
+
+    Returns
+    -------
+    str
+        The SHA-256 digest in hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -183,7 +209,7 @@ def checksum(arrays: Arrays) -> str:
 
 
 def _identity(run: Run, trace: Trace, tol: float) -> str:
-    """What has to be the same for a run to go on: solver, problem, tolerance and what is recorded."""
+    """Describe what must be unchanged for a run to resume: solver, problem, tolerance and recorded measures."""
     problem = run.problem
     digest = hashlib.sha256(np.ascontiguousarray(to_numpy(problem.y)).tobytes())
     if problem.noise_norm is not None:
@@ -203,9 +229,10 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
 
 
 def _response(run: Run) -> np.ndarray[Any, Any]:
-    """Phi's answer to a fixed random vector, which tells one Phi from another, whatever kind of operator it is.
+    """Apply Phi to a fixed random vector, which identifies Phi whatever kind of operator it is.
 
-    States hold coordinates in the basis of Phi's row space, so where that is in use its answer is part of it.
+    States hold coordinates in the basis of Phi's row space, so the image of the vector in this basis, if in use, is
+    included.
     """
     problem = run.problem
     operator = problem.operator
@@ -218,19 +245,21 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
 
 
 def _alike(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:
-    """Whether two responses are those of one Phi: in its m measurements, and in the basis where both have an answer.
+    """Whether two responses belong to the same Phi: the m measurements agree and, if both contain it, the image.
 
-    An operator that serves several runs may have been factored before one of them whose solver has no use for that.
+    An operator shared by several runs may already be factored when a run starts whose solver does not need the
+    factors, so only one of the two responses may contain the image.
     """
     if (first.ndim, first.dtype) != (second.ndim, second.dtype):
         return False
     if m in (first.shape[-1], second.shape[-1]):
         first, second = first[..., :m], second[..., :m]
-    # Norms rather than entries: what is small in one entry may be large in all of them.
+    # Norms are compared, not entries: differences that are small in each entry can add up.
     return first.shape == second.shape and bool(np.linalg.norm(first - second) <= 1e-4 * np.linalg.norm(second))
 
 
 def _first_difference(found: str, expected: str) -> str:
+    """Describe the first line in which two identities differ."""
     for theirs, ours in zip(found.splitlines(), expected.splitlines(), strict=False):
         if theirs != ours:
             return f"its {theirs[:LONGEST]}, now {ours.partition(': ')[2]}"

@@ -1,4 +1,4 @@
-"""Does an answer explain its data? One warning for a whole call, with a count and a suggestion, where it does not."""
+"""Warnings about solutions that do not explain the data: one for each call, with a count and a suggestion."""
 
 from __future__ import annotations
 
@@ -11,24 +11,52 @@ from ..backend.arrays import epsilon, is_numpy, is_single, namespace, row_norms,
 from ..problems import Problem
 from .result import Result
 
-# An answer that leaves more than this part of ||y|| does not explain y.
+# A solution whose residual exceeds this fraction of ||y|| does not explain y.
 UNEXPLAINED = 0.6
-# Rows this small beside the largest one are what rounding has left of zero.
+# Rows of y smaller than this multiple of machine epsilon, relative to the largest row, are rounding errors.
 ROUNDING = 100
-# Where the noise is known, an answer may leave this many times as much.
+# If the noise norm is known, a residual of up to this multiple of it is accepted.
 NOISE = 2.0
-# Columns of Phi whose norms differ by more than this factor are said to be the likely reason.
+# If column norms of Phi differ by more than this factor, the warning names them as the likely reason.
 UNEQUAL = 10.0
 
 
 def ran_away(count: int, batch: int) -> str | None:
-    """A remark on rows that ran away; None if there are none."""
+    """Describe the rows that diverged.
+
+    Parameters
+    ----------
+    count : int
+        The number of rows that diverged.
+    batch : int
+        The number of rows in total.
+
+    Returns
+    -------
+    str or None
+        The text of the warning, or None if no row diverged.
+    """
     advice = "settings nearer to the defaults or a wider dtype avoid that"
     return f"{count} of {batch} rows ran away and keep the answer they had before: {advice}" if count else None
 
 
 def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
-    """Remarks on answers that are zero, or leave more of y than they should."""
+    """Describe the solutions that are zero or whose residual is too large.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that was solved.
+    solver : Solver
+        The method.
+    result : Result
+        The result, with a batch axis.
+
+    Yields
+    ------
+    str
+        The text of a warning.
+    """
     if problem.sparsity == 0 or solver.approximates:
         return
     if problem.vanishing == problem.batch:
@@ -39,7 +67,7 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         noise = to_numpy(problem.noise_norm).astype(np.float64)
         rounding = (1e-2 if is_single(problem.y) else 1e-3) * size
         allowed = np.maximum(NOISE * noise, rounding)
-    # A residual that is not a number explains nothing.
+    # Comparisons are negated so that a NaN residual counts as a poor fit.
     judged = (size > ROUNDING * epsilon(problem.y) * size.max()) | ~(left <= size)
     poor = judged & ~(left <= allowed)
     if not poor.any():
@@ -63,7 +91,7 @@ def _count(rows: np.ndarray[Any, Any]) -> str:
 
 
 def _advice(problem: Problem, solver: Any, result: Result) -> str:
-    """What is most likely to help."""
+    """Suggest the change that is most likely to help."""
     operator = problem.operator
     if operator.is_dense:
         lengths = row_norms(operator.Phi.T)

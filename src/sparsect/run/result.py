@@ -1,8 +1,9 @@
-"""What came out of a run, and how it is kept in a file."""
+"""The result of a run, and how it is saved to a file."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,33 +12,60 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, to_numpy
-from ..backend.checks import InputError
+from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.checks import LONGEST, InputError
 
 
 @dataclass(frozen=True)
 class Result:
-    """The answers and how they came about; arrays are of the kind that came in, without the batch axis if y had none.
+    """The solutions of a run and how they were obtained.
+
+    Arrays belong to the same library and device as y. If y has no batch axis, neither have they.
 
     Attributes
     ----------
-    x : (batch, n), at most ``sparsity`` nonzeros in each row
-    support : (batch, n), true where x is not zero
-    residual_norm : (batch,), ||Phi x - y||
-    gap : (batch,), a distance that vanishes where a solution is found: between the two points the solver last compared,
-        or ||Phi x - y||; each solver says which
-    converged : (batch,), whether the row came to rest: its gap closed, gap <= tol * scale, the scale being the norm of
-        the solver's starting point (of y where the gap is a residual), or the solver settled and further steps would
-        change nothing. False where a limit of iterations or seconds ended it, where it ran away, and where the
-        iteration broke down. How well x fits is for ``residual_norm`` to say
-    n_iter : (batch,), steps each row took; on a GPU, where rows are looked at now and then, it may be a few too many
-    stable : (batch,), whether the support of the solver's sparse point stayed the same in the last hundredth of those
-        steps, one at least; None from solvers that do not look
-    setup_seconds : time spent factoring Phi during this run (none if it was factored before)
-    seconds : time spent iterating; measuring, callbacks and checkpoints are not counted
-    history : measures along the way (NumPy), by name, with ``iteration`` and ``seconds``
-    method : the solver and its settings, in words
-    sparsity : the s that was asked for, or "auto"
+    x : array, shape (batch, n)
+        The solutions, with at most ``sparsity`` nonzeros in each row.
+    support : array of bool, shape (batch, n)
+        True where x is not zero.
+    residual_norm : array, shape (batch,)
+        The norm of the residual, ||Phi x - y||.
+    gap : array, shape (batch,)
+        A distance that vanishes when a solution is found: between the last two points compared by the solver, or
+        ||Phi x - y||. The documentation of each solver defines it.
+    converged : array of bool, shape (batch,)
+        Whether the row has converged: either gap <= tol * scale, where scale is the norm of the solver's starting point
+        (the norm of y if the gap is a residual), or the solver has settled and further steps would not change the
+        solution. False if the run ended at a limit of iterations or seconds, if the row diverged, or if the iteration
+        broke down. It does not tell how well x fits the data; see ``residual_norm``.
+    n_iter : array of int, shape (batch,)
+        The number of iterations of each row. On a GPU, where rows are checked only at intervals, it can be a few too
+        many.
+    stable : array of bool, shape (batch,), or None
+        Whether the support of the solver's sparse point did not change during the last hundredth of the iterations (at
+        least one). None for solvers that do not track it.
+    setup_seconds : float
+        The time spent on factoring Phi during this run; 0 if it was factored before.
+    seconds : float
+        The time spent on iterating, without recording, callbacks and checkpoints.
+    history : dict of str to array
+        The recorded measures as NumPy arrays, together with ``iteration`` and ``seconds``.
+    method : str
+        The solver and its settings.
+    sparsity : int or str
+        The number of nonzeros allowed, or ``'auto'``.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=12, batch=3, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=12)
+    >>> result.x.shape
+    (3, 120)
+    >>> result.support.sum(axis=1).tolist()
+    [12, 12, 12]
+    >>> sorted(result.history)
+    ['gap', 'iteration', 'seconds']
     """
 
     PER_ROW: ClassVar[tuple[str, ...]] = ("x", "support", "residual_norm", "gap", "converged", "n_iter", "stable")
@@ -55,8 +83,41 @@ class Result:
     sparsity: int | str
     stable: Array | None = None
 
+    def __repr__(self) -> str:
+        """Return a summary of a few lines; the arrays themselves would fill pages."""
+        lines = [f"  {name + ':':14} {value}" for name, value in self._summary().items()]
+        return "\n".join([f"{type(self).__name__} of {_shortened(self.method)}", *lines])
+
+    def _repr_html_(self) -> str:
+        """Return the summary as a table, which notebooks show."""
+        cells = {"method": _shortened(self.method)} | self._summary()
+        rows = [f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in cells.items()]
+        return f"<table>{''.join(rows)}</table>"
+
+    def _summary(self) -> dict[str, str]:
+        """Describe the result in a few words for each property, by name."""
+        x = self.x
+        dtype = str(x.dtype).removeprefix("torch.")
+        count = 1 if x.ndim == 1 else x.shape[0]
+        nonzeros = namespace(x).count_nonzero(self.support, axis=-1)
+        converged = int(np.count_nonzero(to_numpy(self.converged)))
+        return {
+            "signals": f"{count} (x: shape {tuple(x.shape)}, {dtype})",
+            "nonzeros": f"{_range(nonzeros, 'd')} (sparsity {_shortened(str(self.sparsity))})",
+            "||Phi x - y||": _range(self.residual_norm, ".3g"),
+            "converged": f"{converged} of {count}",
+            "iterations": _range(self.n_iter, "d"),
+            "seconds": f"{self.seconds:.3g} (set-up {self.setup_seconds:.3g})",
+        }
+
     def first(self) -> Result:
-        """The first row alone, without the batch axis."""
+        """Remove the batch axis from the result of a batch of one signal.
+
+        Returns
+        -------
+        Result
+            The result of the signal.
+        """
         rows = {name: getattr(self, name) for name in self.PER_ROW}
         fields: dict[str, Any] = {
             name: value if value is None else value[0, ...] if value.ndim > 1 else to_numpy(value).item()
@@ -66,20 +127,46 @@ class Result:
         return dataclasses.replace(self, history=history, **fields)
 
     def to_numpy(self) -> Result:
-        """The same in main memory, as NumPy arrays."""
+        """Copy the result to main memory, as NumPy arrays.
+
+        Returns
+        -------
+        Result
+            The same result with NumPy arrays.
+        """
         rows = {name: getattr(self, name) for name in self.PER_ROW}
         arrays: dict[str, Any] = {name: to_numpy(value) for name, value in rows.items() if hasattr(value, "ndim")}
         return dataclasses.replace(self, **arrays)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to an ``.npz`` file that :func:`load_result` reads back; whole or not at all."""
+        """Save the result to an ``.npz`` file.
+
+        The file is written completely or not at all. :func:`load_result` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The name of the file.
+        """
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         history = fields.pop("history")
         arrays = {name: to_numpy(value) for name, value in fields.items() if value is not None}
         files.write_npz(path, arrays | {f"history/{name}": value for name, value in history.items()})
 
 
-# Kinds of numbers or words that each part of a result may be of, as NumPy abbreviates them.
+def _range(values: Any, form: str) -> str:
+    """Format the least and the largest value, or the value if all are equal."""
+    numbers = np.ravel(to_numpy(values))
+    ends = [format(end(numbers).item(), form) for end in (np.min, np.max)] if numbers.size else ["none"]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _shortened(text: str) -> str:
+    """Limit the length of a text."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+# The NumPy dtype kinds allowed for each field of a saved result.
 KINDS = {
     "x": "fc",
     "support": "b",
@@ -96,7 +183,36 @@ KINDS = {
 
 
 def load_result(path: str | os.PathLike[str]) -> Result:
-    """A :class:`Result` that :meth:`Result.save` wrote, as NumPy arrays."""
+    """Load a result that was saved with :meth:`Result.save`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The name of the ``.npz`` file.
+
+    Returns
+    -------
+    Result
+        The result, with NumPy arrays.
+
+    Raises
+    ------
+    InputError
+        If the file is not a result, or is damaged.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=30, n=60, sparsity=3, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=3, method="omp")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "result.npz")
+    ...     result.save(path)
+    ...     again = sparsect.load_result(path)
+    >>> bool((again.x == result.x).all())
+    True
+    """
     arrays = files.read_npz(path)
     history = {name.partition("/")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("history/")}
     if missing := set(KINDS) - set(arrays) - {"stable"}:
@@ -109,7 +225,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
 
 
 def _first_problem(found: Mapping[str, np.ndarray[Any, Any]], history: Mapping[str, np.ndarray[Any, Any]]) -> str:
-    """What is wrong with the parts of a result that come from a file; empty if nothing is."""
+    """Describe the first problem with the contents of a file; empty if there is none."""
     x = found["x"]
     for name, value in found.items():
         whole = name in ("x", "support")

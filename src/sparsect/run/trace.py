@@ -1,4 +1,4 @@
-"""What is measured along the way, with the clock stopped while measuring."""
+"""Measures recorded during a run, and the clock, which stops while they are computed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,26 @@ Measure = Callable[[Any], Array]
 
 
 class Clock:
-    """Seconds spent inside ``with clock.running()`` and nowhere else."""
+    """A stopwatch that counts the time spent inside ``with clock.running()``.
+
+    Attributes
+    ----------
+    seconds : float
+        The time counted so far.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        """Count the time of the ``with`` block.
+
+        Yields
+        ------
+        None
+            Nothing; the time is added to ``seconds`` when the block ends.
+        """
         start = time.perf_counter()
         try:
             yield
@@ -34,12 +47,14 @@ class Clock:
 
 
 class Trace:
-    """History of chosen measures at chosen iterations.
+    """The history of the selected measures at the selected iterations.
 
     Parameters
     ----------
-    record : names among ``MEASURES``, or a mapping from names of your own to functions of a snapshot
-    record_at : every so many iterations, or the iterations themselves
+    record : iterable of str or mapping of str to callable
+        Names among ``MEASURES``, or a mapping from names to functions of a snapshot.
+    record_at : int or iterable of int
+        The interval between recorded iterations, or the iterations themselves.
     """
 
     def __init__(self, record: Iterable[str] | Mapping[str, Measure], record_at: int | Iterable[int]) -> None:
@@ -66,17 +81,40 @@ class Trace:
         self.columns: dict[str, list[Any]] = {name: [] for name in ("iteration", "seconds", *self.measures)}
 
     def describe(self) -> str:
-        """What is recorded and when, in one line."""
+        """Return a one-line description of what is recorded and when.
+
+        Returns
+        -------
+        str
+            The description; it identifies the recording in a checkpoint.
+        """
         return f"{sorted(self.measures)} at {self.period or self.moments}"
 
     def next_moment(self, iteration: int) -> int:
-        """The first chosen iteration after ``iteration``, or a number beyond any."""
+        """Return the next iteration to record.
+
+        Parameters
+        ----------
+        iteration : int
+            The current iteration.
+
+        Returns
+        -------
+        int
+            The first selected iteration after ``iteration``, or ``sys.maxsize`` if there is none.
+        """
         if self.period is not None:
             return iteration - iteration % self.period + self.period if self.measures else sys.maxsize
         return next((moment for moment in self.moments if moment > iteration), sys.maxsize)
 
     def observe(self, snapshot: Any) -> None:
-        """Measure ``snapshot`` if its iteration is a chosen one and not yet in the history."""
+        """Record a snapshot if its iteration is selected and not yet in the history.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+            The current state of the run.
+        """
         due = snapshot.iteration % self.period == 0 if self.period else snapshot.iteration in self.moments
         if not due or snapshot.iteration in self.columns["iteration"][-1:]:
             return
@@ -91,17 +129,30 @@ class Trace:
             self.columns[name].append(value)
 
     def history(self) -> dict[str, np.ndarray[Any, Any]]:
-        """One array for each measure, first axis the recorded moments, beside ``iteration`` and ``seconds``."""
+        """Return what has been recorded.
+
+        Returns
+        -------
+        dict of str to array
+            One array for each measure and for ``iteration`` and ``seconds``. The first axis of each array runs over
+            the recorded iterations.
+        """
         return {name: np.array(column) for name, column in self.columns.items()}
 
     def restore(self, history: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Go on from a saved history."""
+        """Replace the history by a saved one.
+
+        Parameters
+        ----------
+        history : mapping of str to array
+            What :meth:`history` returned.
+        """
         for name in self.columns:
             self.columns[name] = list(history[name])
 
 
 def _items(value: Any) -> list[Any] | None:
-    """What ``value`` consists of; None if it is one thing, as an array without dimensions is."""
+    """Return the items of an iterable, or None for a scalar, including an array without dimensions."""
     try:
         return list(value)
     except TypeError:
@@ -109,6 +160,8 @@ def _items(value: Any) -> list[Any] | None:
 
 
 def _attribute(name: str) -> Measure:
+    """Return a measure that reads an attribute of the snapshot."""
+
     def measure(snapshot: Any) -> Array:
         return getattr(snapshot, name)
 

@@ -1,4 +1,4 @@
-"""One file per algorithm; this one lists them by the name that ``recover(method=...)`` takes."""
+"""The solvers, one module each, and ``METHODS``, which maps the names for ``recover(method=...)`` to them."""
 
 from typing import Any
 

@@ -18,7 +18,22 @@ from .base import Solver, State, in_blocks
 
 
 def shrink(x: Array, threshold: float, p: float) -> Array:
-    """p-shrinkage, max(0, |x| - threshold^(2-p) |x|^(p-1)) x / |x|: soft at p = 1, nearly hard for p well below 0."""
+    """Apply p-shrinkage to each entry.
+
+    Parameters
+    ----------
+    x : array
+        The values.
+    threshold : float
+        The magnitude below which values become zero.
+    p : float
+        The exponent: 1 gives soft thresholding, values well below 0 nearly hard thresholding.
+
+    Returns
+    -------
+    array
+        The shrunken values, ``max(0, |x| - threshold^(2-p) |x|^(p-1)) x / |x|``.
+    """
     xp = namespace(x)
     magnitude = xp.abs(x)
     safe = xp.where(magnitude > 0, magnitude, xp.ones_like(magnitude))
@@ -29,7 +44,19 @@ def shrink(x: Array, threshold: float, p: float) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ADMMState(State):
-    """The sparse iterate z and the point z - u, u the scaled multiplier, with the data in image coordinates."""
+    """The state of :class:`ADMM`.
+
+    Attributes
+    ----------
+    z : array, shape (batch, n)
+        The sparse iterate.
+    point : array, shape (batch, n)
+        The point z - u, where u is the scaled multiplier.
+    target : array, shape (batch, rank)
+        The part of y in the range of Phi, in image coordinates.
+    radius : array, shape (batch,)
+        The distance from the target that B allows.
+    """
 
     z: Array
     point: Array
@@ -39,25 +66,44 @@ class ADMMState(State):
 
 @dataclass(frozen=True)
 class ADMM(Solver):
-    """Minimise 1/2 ||Phi x - y||^2 + lam G_p(z) subject to x = z; G_p is the penalty that p-shrinkage belongs to.
+    """Alternating direction method of multipliers with p-shrinkage.
 
-        x <- argmin 1/2 ||Phi x - y||^2 + mu/2 ||x - (z - u)||^2      (the relaxed data projection of z - u, alpha = mu)
-        z <- shrink_p(x + u, lam / mu)
-        u <- u + x - z
-
-    At p = 1 the penalty is the l1 norm and the answer is the lasso's. The *gap* is the norm of x - z and of the
-    change of z together; it vanishes at a fixed point.
+    It minimizes 1/2 ||Phi x - y||^2 + lam G_p(z) subject to x = z, where G_p is the penalty whose proximal step is
+    p-shrinkage [1]_. At p = 1 the penalty is the l1 norm and the solution is that of the lasso. The *gap* is the norm
+    of x - z and of the change of z taken together; it vanishes at a fixed point.
 
     Parameters
     ----------
-    mu : weight of the constraint x = z; sets how fast, not where to, for p = 1
-    lam : weight of the penalty; it is relative to the scale of y. The defaults are tuned for the paper's random
-        measurements at 20 dB, where nonzeros of x are of size 1 (``sparsect.tuning.tuned("admm")``)
-    p : 1/2 by default, as in the paper; any number up to 1
+    mu : float, optional
+        The weight of the constraint x = z. For p = 1 it determines how fast the iteration converges, but not the limit.
+    lam : float, optional
+        The weight of the penalty. It depends on the scale of y. The defaults are tuned for the paper's random
+        measurements at 20 dB, where nonzeros of x are of size 1 (``sparsect.tuning.tuned("admm")``).
+    p : float, optional
+        The exponent of the penalty, at most 1. The default is 1/2, as in the paper.
+
+    Notes
+    -----
+    One iteration is::
+
+        x <- argmin 1/2 ||Phi x - y||^2 + mu/2 ||x - (z - u)||^2
+        z <- shrink_p(x + u, lam / mu)
+        u <- u + x - z
+
+    The first line is the relaxed data projection of z - u with alpha = mu.
 
     References
     ----------
-    R. Chartrand and B. Wohlberg, "A nonconvex ADMM algorithm for group sparsity with sparse groups", ICASSP 2013.
+    .. [1] R. Chartrand and B. Wohlberg, "A nonconvex ADMM algorithm for group sparsity with sparse groups", ICASSP
+       2013.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.ADMM(lam=0.01))
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "admm"
@@ -74,7 +120,18 @@ class ADMM(Solver):
         settle_number(self, "p", "a number of at most 1", high=1.0)
 
     def init(self, problem: Problem) -> ADMMState:
-        """Start from z = P_B(0) and u = 0."""
+        """Start from z = P_B(0) and u = 0.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        ADMMState
+            The initial state.
+        """
         data = DataProjection(problem, ProximalStep(self.mu))
         target, radius = data.target(problem)
         z, steps = data.space.correction(target, self.mu)[0], 0 * radius
@@ -82,8 +139,22 @@ class ADMM(Solver):
         return ADMMState(z=z, point=z, target=target, radius=radius, gap=gap, scale=norm(z), taken=steps)
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
-        """One update of x, z and u: with w the correction of z - u, x + u is z - w."""
+        """Update x, z and u once.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : ADMMState
+            The current state.
+
+        Returns
+        -------
+        ADMMState
+            The state after the step.
+        """
         data = DataProjection(problem, ProximalStep(self.mu))
+        # With w the correction of z - u, x + u is z - w.
         w = data.correction(data.image(state.point), state.target, state.radius)[0]
         moved = state.z - w
         z = shrink(moved, self.lam / self.mu, self.p)
@@ -91,7 +162,24 @@ class ADMM(Solver):
         return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Many steps at once, in blocks of rows that run side by side, one on each core; fused on a GPU."""
+        """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished.
+        fractions : sequence of float
+            The fraction of the run that has passed before each step.
+
+        Returns
+        -------
+        State
+            The state after the steps.
+        """
         space, count = problem.operator.row_space, len(fractions)
         if not on_host(problem.y):
             after = self._many(space, state, count, goal)
@@ -103,7 +191,7 @@ class ADMM(Solver):
         return in_blocks(problem, state, state.z, count, goal, some_steps)
 
     def _many(self, space: RowSpace, state: ADMMState, count: int, goal: Array) -> tuple[ADMMState, int] | None:
-        """Up to ``count`` steps by kernels of their own, and how many; ``state`` may be changed in place."""
+        """Take up to ``count`` steps with compiled kernels and return their number; may change ``state`` in place."""
         if not isinstance(space, SingularVectors):
             return None
         changing = {name: getattr(state, name) for name in ("z", "point", "gap", "taken")}
@@ -111,5 +199,18 @@ class ADMM(Solver):
         return None if found is None else (dataclasses.replace(state, **found[0]), found[1])
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
-        """P_A(z)."""
+        """Return P_A(z), the s largest entries of z.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : ADMMState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return keep_largest(state.z, problem.sparsity)

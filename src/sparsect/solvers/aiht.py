@@ -14,9 +14,20 @@ from .base import Solver, State
 
 @dataclass(frozen=True, kw_only=True)
 class HardThresholdingState(State):
-    """The last two iterates, both in A, with their residuals y - Phi x (which accelerated steps combine).
+    """The state of :class:`NormalizedIHT` and :class:`AcceleratedIHT`.
 
-    All are in double precision whatever the dtype of the data.
+    All arrays are in double precision, whatever the dtype of the data.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The iterate, a point of A.
+    residual : array, shape (batch, m)
+        Its residual y - Phi x.
+    previous : array, shape (batch, n)
+        The previous iterate, used by accelerated steps.
+    previous_residual : array, shape (batch, m)
+        The residual of the previous iterate.
     """
 
     x: Array
@@ -27,18 +38,30 @@ class HardThresholdingState(State):
 
 @dataclass(frozen=True)
 class NormalizedIHT(Solver):
-    """Normalised iterative hard thresholding, x <- P_A(x + mu Phi^H (y - Phi x)).
+    """Normalized iterative hard thresholding.
 
-    mu is the best step for the current support; where the support would change, mu is reduced until
-    mu <= 0.99 ||d||^2 / ||Phi d||^2, d the change of x, so the cost ||y - Phi x|| never rises. The *gap* is that cost.
+    One step is x <- P_A(x + mu Phi^H (y - Phi x)) [1]_. The step size mu is optimal for the current support. If the
+    support would change, mu is reduced until mu <= 0.99 ||d||^2 / ||Phi d||^2, where d is the change of x, so that the
+    cost ||y - Phi x|| never increases. The *gap* is this cost.
 
-    Which of two nearly equal entries is kept decides where the iteration goes from there, and products are rounded
-    differently by each kind of CPU and number of threads. It is therefore computed in double precision whatever the
-    dtype of the data: ties within rounding are then as rare as they can be.
+    Notes
+    -----
+    If two entries are nearly equal, the choice of the one to keep decides where the iteration goes from there, and
+    products are rounded differently depending on the CPU and the number of threads. All computations are therefore in
+    double precision, whatever the dtype of the data: ties within rounding are then as rare as possible.
 
     References
     ----------
-    T. Blumensath and M. Davies, "Normalized iterative hard thresholding: guaranteed stability and performance", 2010.
+    .. [1] T. Blumensath and M. Davies, "Normalized iterative hard thresholding: guaranteed stability and performance",
+       IEEE Journal of Selected Topics in Signal Processing 4 (2010).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.NormalizedIHT())
+    >>> int(result.support.sum())
+    6
     """
 
     name: ClassVar[str] = "niht"
@@ -46,7 +69,18 @@ class NormalizedIHT(Solver):
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> HardThresholdingState:
-        """Start from x = 0."""
+        """Start from x = 0.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        HardThresholdingState
+            The initial state.
+        """
         wide, size = problem.in_double(), norm(problem.y)
         x = namespace(wide.y).zeros_like(wide.operator.adjoint(wide.y))
         return HardThresholdingState(
@@ -54,7 +88,20 @@ class NormalizedIHT(Solver):
         )
 
     def step(self, problem: Problem, state: HardThresholdingState) -> HardThresholdingState:
-        """One gradient step, thresholded; then, in a subclass, whatever improves on it."""
+        """Take a thresholded gradient step, which subclasses improve further.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : HardThresholdingState
+            The current state.
+
+        Returns
+        -------
+        HardThresholdingState
+            The state after the step.
+        """
         wide = problem.in_double()
         x, residual = self._improve(wide, state, *_descend(wide, state))
         change = norm(x - state.x)
@@ -71,28 +118,53 @@ class NormalizedIHT(Solver):
     def _improve(
         self, problem: Problem, state: HardThresholdingState, x: Array, residual: Array
     ) -> tuple[Array, Array]:
+        """Improve a step and its residual; subclasses override this method."""
         return x, residual
 
     def estimate(self, problem: Problem, state: HardThresholdingState) -> Array:
-        """x itself."""
+        """Return x.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : HardThresholdingState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return namespace(state.x).astype(state.x, problem.y.dtype)
 
 
 @dataclass(frozen=True)
 class AcceleratedIHT(NormalizedIHT):
-    """Normalised iterative hard thresholding with double over-relaxation.
+    """Normalized iterative hard thresholding with double over-relaxation.
 
-    After each step, the line through the new and the last iterate is searched for the least residual, then the line
-    through that point and the iterate before the last; the result is thresholded and taken where it costs less than the
-    plain step. The cost never rises.
+    After each step, the line through the new and the previous iterate is searched for the smallest residual, then the
+    line through that point and the iterate before the previous one [1]_. The result is thresholded, and accepted where
+    its cost is less than that of the plain step. The cost never increases.
 
-    Over-relaxation magnifies rounding, about twofold a step on hard problems (400x1000, s = 150, 20 dB). After fifty
-    steps or more, the support can therefore depend on the kind of CPU and the number of threads, in double precision,
-    too; one answer is as good as the other. ``niht`` does not do that.
+    Notes
+    -----
+    Over-relaxation amplifies rounding errors, about twofold in each step on hard problems (400x1000, s = 150, 20 dB).
+    After fifty or more steps the support can therefore depend on the CPU and on the number of threads, even in double
+    precision; all these solutions are equally good. :class:`NormalizedIHT` does not have this property.
 
     References
     ----------
-    T. Blumensath, "Accelerated iterative hard thresholding", Signal Processing 92 (2012).
+    .. [1] T. Blumensath, "Accelerated iterative hard thresholding",
+       Signal Processing 92 (2012).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.AcceleratedIHT())
+    >>> int(result.support.sum())
+    6
     """
 
     name: ClassVar[str] = "aiht"
@@ -100,6 +172,7 @@ class AcceleratedIHT(NormalizedIHT):
     def _improve(
         self, problem: Problem, state: HardThresholdingState, x: Array, residual: Array
     ) -> tuple[Array, Array]:
+        """Search two lines for the smallest residual; keep the step where that does not help."""
         xp = namespace(x)
         point, left = _line_minimum(x, residual, state.x, state.residual)
         point, left = _line_minimum(point, left, state.previous, state.previous_residual)
@@ -110,7 +183,7 @@ class AcceleratedIHT(NormalizedIHT):
 
 
 def _descend(problem: Problem, state: HardThresholdingState) -> tuple[Array, Array]:
-    """The thresholded gradient step and its residual."""
+    """Return the thresholded gradient step and its residual."""
     xp, operator, s = namespace(state.x), problem.operator, problem.sparsity
     gradient = operator.adjoint(state.residual)
     started = xp.any(state.x != 0, axis=-1)[:, None]
@@ -134,13 +207,13 @@ def _descend(problem: Problem, state: HardThresholdingState) -> tuple[Array, Arr
 
 
 def _line_minimum(x: Array, residual: Array, base: Array, base_residual: Array) -> tuple[Array, Array]:
-    """The point of the line from ``base`` through ``x`` with the least residual, and that residual."""
+    """Return the point with the smallest residual on the line from ``base`` through ``x``, and that residual."""
     change = residual - base_residual
     step = -_ratio(real_vecdot(change, residual), squared_norm(change))[:, None]
     return x + step * (x - base), residual + step * change
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """above / below, zero where below is."""
+    """Return above / below, or zero where ``below`` is zero."""
     xp = namespace(below)
     return xp.where(below > 0, above / xp.where(below > 0, below, xp.ones_like(below)), xp.zeros_like(below))

@@ -15,7 +15,19 @@ from .base import Solver, State
 
 @dataclass(frozen=True, kw_only=True)
 class AlternatingMapState(State):
-    """The iterate x, always a point of A, its image, and the data in image coordinates."""
+    """The state of :class:`AlternatingMap`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The iterate, always a point of A.
+    image : array, shape (batch, rank)
+        The image coordinates of x (``operators/row_space.py``).
+    target : array, shape (batch, rank)
+        The part of y in the range of Phi, in image coordinates.
+    radius : array, shape (batch,)
+        The distance from the target that B allows.
+    """
 
     x: Array
     image: Array
@@ -25,14 +37,24 @@ class AlternatingMapState(State):
 
 @dataclass(frozen=True)
 class AlternatingMap(Solver):
-    """x <- P_A(P_B(x)), the paper's point of comparison (section 2.1); resembles ECME for known sparsity.
+    """The Alternating Map x <- P_A(P_B(x)).
 
-    The *gap* is ||x - P_B(x)|| before thresholding, the distance between the sets where they were last compared. A
-    row settles when a step no longer changes it, usually at a point of A that is not in B.
+    The paper compares the Difference Map with it (section 2.1). It resembles ECME for known sparsity. The *gap* is ||x
+    - P_B(x)|| before thresholding, the distance between the sets where they were last compared. A row settles when a
+    step no longer changes it, usually at a point of A that is not in B.
 
     Parameters
     ----------
-    data_set : form of B, as for :class:`~sparsect.DifferenceMap`.
+    data_set : Affine, ProximalStep, Ball or None, optional
+        The form of B, as for :class:`~sparsect.DifferenceMap`.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.AlternatingMap())
+    >>> int(result.support.sum())
+    6
     """
 
     name: ClassVar[str] = "alternating-map"
@@ -46,11 +68,22 @@ class AlternatingMap(Solver):
 
     @property
     def scale_free(self) -> bool:
-        """Whether B takes no number in the units of the data."""
+        """Whether the settings of B do not depend on the units of the data."""
         return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> AlternatingMapState:
-        """Start from P_A(P_B(0))."""
+        """Start from P_A(P_B(0)).
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        AlternatingMapState
+            The initial state.
+        """
         data = DataProjection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, _ = data.correction(0 * target, target, radius)
@@ -66,7 +99,20 @@ class AlternatingMap(Solver):
         )
 
     def step(self, problem: Problem, state: AlternatingMapState) -> AlternatingMapState:
-        """x <- P_A(P_B(x))."""
+        """Project onto B, then onto A.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : AlternatingMapState
+            The current state.
+
+        Returns
+        -------
+        AlternatingMapState
+            The state after the step.
+        """
         data = DataProjection(problem, self.data_set)
         w, _ = data.correction(state.image, state.target, state.radius)
         x = keep_largest(state.x - w, problem.sparsity)
@@ -74,5 +120,18 @@ class AlternatingMap(Solver):
         return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image_of_sparse(x))
 
     def estimate(self, problem: Problem, state: AlternatingMapState) -> Array:
-        """x itself."""
+        """Return x.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : AlternatingMapState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return state.x

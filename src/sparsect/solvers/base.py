@@ -1,7 +1,7 @@
-"""What is a solver? Its state, what it needs of a problem, and its three functions.
+"""The base classes of solvers, their states and their requirements.
 
-A solver is configuration plus pure functions; its state holds everything needed to stop, save and resume, one row for
-each signal, so the loop can drop rows that are done.
+A solver consists of settings and pure functions. Its state holds everything needed to stop, save and resume a run, with
+one row for each signal, so that the loop can remove finished rows.
 """
 
 from __future__ import annotations
@@ -19,25 +19,49 @@ from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy, 
 from ..backend.checks import reject, shown
 from ..problems import Problem
 
-# Bytes of one array of a block of rows that a core works on at a time: smaller ones pack the matrix too often.
+# Size in bytes of one array of the block of rows that a core works on at a time. With smaller blocks, matrix products
+# spend too much time on packing the matrix.
 BLOCK_BYTES = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What a solver carries from step to step: arrays with one row per signal, or None where unused.
+    """What a solver keeps from step to step: arrays with one row for each signal, or None if unused.
+
+    A solver of your own derives its state from this class and adds its arrays as fields.
 
     Attributes
     ----------
-    gap : (batch,), a distance that vanishes when a solution is found
-    scale : (batch,), what ``tol`` is relative to: a row has converged when gap <= tol * scale
-    settled : (batch,), true where further steps change nothing; None if that cannot happen
-    failed : (batch,), true where the iteration broke down and the row keeps what it had; None if that cannot happen
-    taken : (batch,), steps taken, for solvers whose rows may stop within a leap; None if all rows step together
-    unchanged : (batch,), steps since the support last changed, for solvers that look; None for others
+    gap : array, shape (batch,)
+        A distance that vanishes when a solution is found.
+    scale : array, shape (batch,)
+        The reference for ``tol``: a row has converged when gap <= tol * scale.
+    settled : array of bool, shape (batch,), or None
+        True where further steps do not change the solution. None if that cannot happen.
+    failed : array of bool, shape (batch,), or None
+        True where the iteration broke down and the row keeps its previous values. None if that cannot happen.
+    taken : array, shape (batch,), or None
+        The number of steps taken, for solvers whose rows can stop within a call of ``steps``. None if all rows take
+        the same number of steps.
+    unchanged : array, shape (batch,), or None
+        The number of steps since the support last changed, for solvers that track it.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import sparsect
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class MyState(sparsect.State):
+    ...     x: np.ndarray
+    >>> state = MyState(x=np.zeros((3, 8)), gap=np.ones(3), scale=np.ones(3))
+    >>> sorted(state.arrays())
+    ['gap', 'scale', 'x']
+    >>> state.take(np.array([0, 2])).x.shape
+    (2, 8)
     """
 
-    # Fields whose rows become longer along the run.
+    # Names of the fields whose rows become longer during a run.
     growing: ClassVar[frozenset[str]] = frozenset()
 
     gap: Array
@@ -48,23 +72,64 @@ class State:
     unchanged: Any = None
 
     def arrays(self) -> dict[str, Array]:
-        """The fields in use, by name."""
+        """Return the fields that are not None, by name.
+
+        Returns
+        -------
+        dict of str to array
+            The arrays of the state.
+        """
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in fields.items() if value is not None}
 
     def check(self, problem: Problem) -> None:
-        """Raise a ValueError if a state that comes from a file would lead the solver's kernels out of bounds.
+        """Check a state read from a file before compiled kernels use it.
 
-        Dtypes, shapes but for fields that grow, and finiteness have been checked by then.
+        Dtypes, shapes (except those of growing fields) and finiteness have been checked before. Subclasses override
+        this method if their kernels use arrays of the state as indices.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that is solved.
+
+        Raises
+        ------
+        ValueError
+            If the state would lead the solver's kernels out of bounds.
         """
 
     def take(self, rows: np.ndarray[Any, Any]) -> State:
-        """The state of the given rows alone."""
+        """Return the state of the given rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            The rows to select.
+
+        Returns
+        -------
+        State
+            The state of these rows.
+        """
         return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
 
 
 def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) -> Any:
-    """States of several groups of rows as one: in the order of ``rows``, the places of each, or one after the other."""
+    """Join the states of several groups of rows.
+
+    Parameters
+    ----------
+    rows : sequence of array of int, or None
+        The places of each group's rows in the joined state. If None, the groups are concatenated.
+    parts : sequence of State
+        The states of the groups.
+
+    Returns
+    -------
+    State
+        The joined state.
+    """
     names = parts[0].arrays()
     xp = namespace(parts[0].gap)
     whole = {name: xp.concat([getattr(part, name) for part in parts], axis=0) for name in names}
@@ -73,7 +138,20 @@ def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) ->
 
 
 def chosen(rows: Array, first: Any, second: Any) -> Any:
-    """A state with the given rows of ``first``, a true or false for each, and the others of ``second``."""
+    """Select each row from one of two states.
+
+    Parameters
+    ----------
+    rows : array of bool, shape (batch,)
+        True for rows of ``first``, False for rows of ``second``.
+    first, second : State
+        The two states.
+
+    Returns
+    -------
+    State
+        The selected rows.
+    """
     xp, others = namespace(rows), second.arrays()
     picked = {
         name: xp.where(xp.reshape(rows, (-1,) + (1,) * (value.ndim - 1)), value, others[name])
@@ -84,9 +162,21 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
 
 
 def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
-    """``after``, but ``before`` in rows whose gap had come down to the goal, or that had settled or failed, by then.
+    """Undo a step in the rows that were finished before it.
 
-    For arrays on a GPU, of which several steps are taken before anybody looks.
+    This is used on a GPU, where several steps are taken between two convergence checks.
+
+    Parameters
+    ----------
+    goal : array, shape (batch,)
+        A row is finished when its gap is at most its goal, or when it has settled or failed.
+    before, after : State
+        The states before and after the step.
+
+    Returns
+    -------
+    State
+        ``before`` in finished rows, ``after`` in the others.
     """
     xp = namespace(before.gap)
     done = before.gap <= xp.astype(from_numpy(goal, before.gap), before.gap.dtype)
@@ -103,11 +193,29 @@ def in_blocks(
     goal: np.ndarray[Any, Any],
     some_steps: Callable[[Problem, Any, int, np.ndarray[Any, Any]], tuple[Any, int]],
 ) -> Any:
-    """``count`` steps, fewer in rows whose gap comes down to ``goal``, in blocks of rows that run one on each core.
+    """Take several steps in blocks of rows that run in parallel, one on each core.
 
-    ``some_steps(problem, state, taken, goal)`` takes at least one step when so many have been taken, all up to where a
-    row is done at the most, and returns the state, which it may change in place, and how many. ``like`` is as large as
-    the largest array of the state.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    state : State
+        The state of all rows.
+    like : array, shape (batch, length)
+        An array as large as the largest one of the state, from which the size of the blocks follows.
+    count : int
+        The number of steps. Rows whose gap reaches ``goal`` take fewer.
+    goal : array, shape (batch,)
+        The gap at which each row is finished.
+    some_steps : callable
+        A function ``some_steps(problem, state, taken, goal)`` that takes at least one step, and stops at the latest
+        when a row is finished. ``taken`` is the number of steps taken before. It returns the new state and the number
+        of steps, and may change the state in place.
+
+    Returns
+    -------
+    State
+        The state after the steps.
     """
 
     def run(first: int, last: int) -> Any:
@@ -137,12 +245,43 @@ def in_blocks(
 
 
 def device_for(solver: Any, device: str | None) -> str | None:
-    """``device``, but None (where the data are) if it is "auto" and the solver runs on a CPU only."""
+    """Choose the device for a solver.
+
+    Parameters
+    ----------
+    solver : Solver
+        The method.
+    device : str or None
+        The device that was requested.
+
+    Returns
+    -------
+    str or None
+        ``device``, or None (the device of the data) if it is "auto" and the solver runs on a CPU only.
+    """
     return None if device == "auto" and Requirement.HOST in solver.needs else device
 
 
 class Requirement(Enum):
-    """What a solver may need of a problem, with the words for when it is not there."""
+    """What a solver may require of a problem; the values are the words used in error messages.
+
+    Attributes
+    ----------
+    DENSE
+        Phi is a dense matrix.
+    SPECTRUM
+        The singular values of Phi are known: Phi is a dense matrix or a tight frame.
+    REAL
+        Phi and y are real.
+    HOST
+        Phi and y are NumPy arrays.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> sorted(need.name for need in sparsect.LeastAngleRegression.needs)
+    ['DENSE', 'HOST', 'REAL']
+    """
 
     DENSE = "a dense Phi, not a sparse or matrix-free one"
     SPECTRUM = "the singular values of Phi: a dense Phi or a tight frame"
@@ -151,25 +290,59 @@ class Requirement(Enum):
 
 
 class Solver(ABC):
-    """An algorithm: settings, and three pure functions that the loop calls.
+    """Base class of the algorithms: settings and three pure functions that the loop calls.
 
-    A solver is a frozen dataclass whose fields are its settings. It overrides ``init``, ``step`` and ``estimate``; all
-    else has a default that works.
+    A solver is a frozen dataclass whose fields are its settings. It implements ``init``, ``step`` and ``estimate``;
+    everything else has a working default.
 
     Attributes
     ----------
     name : str
-        What ``recover(method=...)`` and the command line call it.
+        The name used by ``recover(method=...)`` and by the command line.
     needs : frozenset of Requirement
-        What it cannot do without; a problem that does not have it is refused before anything is computed.
+        What the solver requires. A problem that does not meet a requirement is rejected before anything is computed.
     uses_noise_norm : bool
-        Whether it takes the problem's noise level into account.
+        Whether the solver uses the noise level of the problem.
     gap_is_residual : bool
-        Whether its gap is ||Phi x - y||, in the units of y instead of those of x.
+        Whether the gap is ||Phi x - y||, in the units of y instead of those of x.
     compiled : bool
-        Whether it has compiled kernels: it is then run on a tiny problem before the clock starts.
+        Whether the solver has compiled kernels. It is then run on a tiny problem before the clock starts.
     leaps : bool
-        Whether several ``steps`` at once are faster in main memory than one after the other.
+        Whether several ``steps`` in one call are faster on a CPU than one call for each.
+
+    Examples
+    --------
+    Iterative hard thresholding with a fixed step as a solver of your own:
+
+    >>> from dataclasses import dataclass, replace
+    >>> import numpy as np
+    >>> import sparsect
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class IHTState(sparsect.State):
+    ...     x: np.ndarray
+    >>> @dataclass(frozen=True)
+    ... class IHT(sparsect.Solver):
+    ...     name = "iht"
+    ...     gap_is_residual = True
+    ...     mu: float = 0.3
+    ...
+    ...     def init(self, problem):
+    ...         size = np.linalg.norm(problem.y, axis=1)
+    ...         return IHTState(x=0 * problem.operator.adjoint(problem.y), gap=size, scale=size)
+    ...
+    ...     def step(self, problem, state):
+    ...         residual = problem.y - problem.operator.forward(state.x)
+    ...         moved = state.x + self.mu * problem.operator.adjoint(residual)
+    ...         x = sparsect.project_sparse(moved, problem.sparsity)
+    ...         gap = np.linalg.norm(problem.y - problem.operator.forward(x), axis=1)
+    ...         return replace(state, x=x, gap=gap)
+    ...
+    ...     def estimate(self, problem, state):
+    ...         return state.x
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=4, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=4, method=IHT())
+    >>> int(result.support.sum())
+    4
     """
 
     name: ClassVar[str]
@@ -181,21 +354,72 @@ class Solver(ABC):
 
     @abstractmethod
     def init(self, problem: Problem) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        State
+            The initial state.
+        """
 
     @abstractmethod
     def step(self, problem: Problem, state: Any) -> Any:
-        """The state one step on; ``state`` itself is left as it was."""
+        """Take one step in every row.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state, which is not modified.
+
+        Returns
+        -------
+        State
+            The state after the step.
+        """
 
     @abstractmethod
     def estimate(self, problem: Problem, state: Any) -> Array:
-        """The answer so far: (batch, n), at most ``problem.sparsity`` nonzeros a row."""
+        """Return the current solution.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
 
     def steps(self, problem: Problem, state: Any, goal: np.ndarray[Any, Any], fractions: Sequence[float]) -> Any:
-        """One step for each of ``fractions``, fewer in rows whose gap comes down to ``goal``.
+        """Take several steps.
 
-        A fraction is the part of the run's iterations or seconds that is over before its step, from 0 to 1, so that a
-        schedule can follow the budget.
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished. Rows that reach it take no further steps.
+        fractions : sequence of float
+            One number from 0 to 1 for each step: the fraction of the run's iterations or seconds that has passed before
+            the step. It lets the schedule of a solver follow the budget.
+
+        Returns
+        -------
+        State
+            The state after the steps.
         """
         if len(fractions) == 1:
             return self.step(problem, state)
@@ -205,7 +429,7 @@ class Solver(ABC):
 
     @property
     def scale_free(self) -> bool:
-        """Whether no setting depends on the units of Phi and y, so that the loop may bring both to scale."""
+        """Whether no setting depends on the units of Phi and y, so that the loop may normalize both."""
         return False
 
     @property
@@ -215,17 +439,35 @@ class Solver(ABC):
 
     @property
     def approximates(self) -> bool:
-        """Whether the best fit with s nonzeros is promised, however much of y that leaves."""
+        """Whether the solver aims at the best fit with s nonzeros, however large its residual."""
         return False
 
     @property
     def finds_sparsity(self) -> bool:
-        """Whether estimates may have more than s nonzeros, because their number is found out."""
+        """Whether estimates may have more than s nonzeros, because the solver determines their number."""
         return False
 
 
 def check_solver(name: str, solver: Any) -> Solver:
-    """``solver`` if it is one; a class, or anything else, is refused."""
+    """Check that an argument is a solver.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument, for the error message.
+    solver : Solver
+        The value; a class instead of an instance is rejected, too.
+
+    Returns
+    -------
+    Solver
+        The solver itself.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
     if not isinstance(solver, Solver):
         raise reject(name, shown(solver), "a name, or a configured solver such as DifferenceMap(beta=0.5)")
     return solver

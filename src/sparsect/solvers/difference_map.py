@@ -21,7 +21,23 @@ from .base import Solver, State
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceMapState(State):
-    """The iterate x and its image, P_A(x) and its image (unless beta = 1), and the data in image coordinates."""
+    """The state of :class:`DifferenceMap`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The iterate.
+    image : array, shape (batch, rank)
+        The image coordinates of x (``operators/row_space.py``).
+    sparse : array, shape (batch, n), or None
+        P_A(x); None if beta = 1, where it is not needed.
+    sparse_image : array, shape (batch, rank), or None
+        The image coordinates of P_A(x).
+    target : array, shape (batch, rank)
+        The part of y in the range of Phi, in image coordinates.
+    radius : array, shape (batch,)
+        The distance from the target that B allows.
+    """
 
     x: Array
     image: Array
@@ -33,9 +49,10 @@ class DifferenceMapState(State):
 
 @dataclass(frozen=True)
 class DifferenceMap(Solver):
-    """Search for a point of A (at most s nonzeros) that is also in B (agrees with the data).
+    """The Difference Map, a search for a point in the intersection of two sets.
 
-    One step is x <- D(x), equation (DM) of the paper:
+    A is the set of points with at most s nonzeros, and B is the set of points that agree with the data. One step is
+    x <- D(x), equation (DM) of the paper [1]_; the map is due to Elser et al. [2]_::
 
         D(x)   = x + beta [P_A(f_B(x)) - P_B(f_A(x))]
         f_A(x) = P_A(x) - (P_A(x) - x) / beta
@@ -43,27 +60,44 @@ class DifferenceMap(Solver):
 
     The *gap* ||P_A(f_B(x)) - P_B(f_A(x))|| vanishes when a solution is found.
 
-    On the sign of beta: with A = sparsity and B = data, as printed, the paper's beta = -0.14 recovers badly and
-    +0.14 reproduces its claims. Exchanging A and B is the same as flipping the sign, so the authors' program most
-    likely had the two sets the other way round. The default is +0.14; ``benchmarks/recovery.py`` shows both.
-
     Parameters
     ----------
-    beta : any number but 0; near 0.14 the thresholded iterate is best, larger values search more widely.
-    data_set : form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.ProximalStep` or
-        :class:`~sparsect.Ball`. Default: Ball if the problem has a ``noise_norm``, otherwise Affine.
+    beta : float, optional
+        Any number except 0. Near 0.14 the thresholded iterate is best; larger values search more widely.
+    data_set : Affine, ProximalStep, Ball or None, optional
+        The form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.ProximalStep` or
+        :class:`~sparsect.Ball`. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
 
     Notes
     -----
-    P_B changes x only within the row space of Phi, by an amount that depends on x only through its image
-    a = V^H x (``operators/row_space.py``). Writing w for x - P_B(x) and z for f_A(x) - P_B(f_A(x)), x itself cancels:
+    The sign of beta: with A = sparsity and B = data, as printed, the paper's beta = -0.14 recovers poorly, while +0.14
+    reproduces its claims. Exchanging A and B is equivalent to changing the sign, so the authors' program most likely
+    had the two sets exchanged. The default is +0.14; ``benchmarks/recovery.py`` shows both.
+
+    The cost of a step: P_B changes x only within the row space of Phi, by an amount that depends on x only through its
+    image a = V^H x (``operators/row_space.py``). With w = x - P_B(x) and z = f_A(x) - P_B(f_A(x)), x itself cancels::
 
         D(x) = beta P_A(x - (1 + 1/beta) w) - (beta - 1) P_A(x) + beta z
 
-    so carrying a and the image of P_A(x) along, a step needs two dense products (V times the coordinates of w and z,
-    done as one) and two of s-sparse vectors with V^H: 4mn + 4ms flops, against the 8mn of the four dense products with
-    Phi and its pseudo-inverse that the printed form takes. For large batches with s above n/8 or so all four are done
-    densely after all, because that is faster. At beta = 1, f_A(x) = x and half of everything remains.
+    If a and the image of P_A(x) are kept, a step needs two dense products (V times the coordinates of w and of z,
+    computed as one product) and two products of V^H with s-sparse vectors: 4mn + 4ms flops. The printed form takes 8mn
+    flops for four dense products with Phi and its pseudo-inverse. For large batches and s above about n/8, all four
+    products are dense, because that is faster. At beta = 1, f_A(x) = x and the cost is halved.
+
+    References
+    ----------
+    .. [1] W. Landecker, R. Chartrand and S. DeDeo, "Robust compressed sensing and sparse coding with the Difference
+       Map".
+    .. [2] V. Elser, I. Rankenburg and P. Thibault, "Searching with iterated maps", Proceedings of the National Academy
+       of Sciences 104 (2007).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.DifferenceMap(beta=0.14))
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "difference-map"
@@ -79,11 +113,22 @@ class DifferenceMap(Solver):
 
     @property
     def scale_free(self) -> bool:
-        """Whether B takes no number in the units of the data."""
+        """Whether the settings of B do not depend on the units of the data."""
         return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> DifferenceMapState:
-        """Start from P_B(0), the smallest x that agrees with the data."""
+        """Start from P_B(0), the x of smallest norm that agrees with the data.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        DifferenceMapState
+            The initial state.
+        """
         data = DataProjection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
@@ -103,7 +148,20 @@ class DifferenceMap(Solver):
         )
 
     def step(self, problem: Problem, state: DifferenceMapState) -> DifferenceMapState:
-        """x <- D(x)."""
+        """Replace x by D(x).
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : DifferenceMapState
+            The current state.
+
+        Returns
+        -------
+        DifferenceMapState
+            The state after the step.
+        """
         data, beta, s = DataProjection(problem, self.data_set), self.beta, problem.sparsity
         xp = namespace(state.x)
         if state.sparse is None:
@@ -122,12 +180,31 @@ class DifferenceMap(Solver):
         return dataclasses.replace(state, x=x, gap=gap, image=image, sparse=sparse, sparse_image=images[1, ...])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Fused steps of all rows on a GPU, where they can be: they are cheaper than looking at rows in between."""
+        """Take several steps, on a GPU with fused kernels if possible.
+
+        Fused steps are taken in all rows, because checking the rows in between would cost more.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished.
+        fractions : sequence of float
+            The fraction of the run that has passed before each step.
+
+        Returns
+        -------
+        State
+            The state after the steps.
+        """
         after = None if on_host(problem.y) else self._fused(problem, state, len(fractions))
         return super().steps(problem, state, goal, fractions) if after is None else after
 
     def _fused(self, problem: Problem, state: DifferenceMapState, count: int) -> DifferenceMapState | None:
-        """``count`` steps on a GPU, if B is damped alike for all rows."""
+        """Take ``count`` steps on a GPU, if the relaxation of B is the same for all rows."""
         data, s = DataProjection(problem, self.data_set), problem.sparsity
         space, alpha = data.space, data.data_set.alpha
         if not isinstance(space, SingularVectors) or alpha is None:
@@ -150,9 +227,22 @@ class DifferenceMap(Solver):
         )
 
     def estimate(self, problem: Problem, state: DifferenceMapState) -> Array:
-        """P_A(x), the paper's thresholded iterate, or P_A(f_B(x)), the map's own point of A: whichever fits y better.
+        """Return P_A(x) or P_A(f_B(x)), whichever fits y better.
 
-        Far from a solution that is the former, at one it is the latter: a fixed point x is not itself the solution.
+        P_A(x) is the paper's thresholded iterate, P_A(f_B(x)) is the point of A used by the map. Far from a solution
+        the former fits better. At a solution the latter does, because a fixed point x is not itself the solution.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : DifferenceMapState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
         """
         xp = namespace(state.x)
         w, _ = DataProjection(problem, self.data_set).correction(state.image, state.target, state.radius)

@@ -1,4 +1,4 @@
-"""How is a solver of the user's own called by name? As ``package.module:Class``, with settings as plain values."""
+"""Solvers of the user's own, given by name as ``package.module:Class``, with settings as plain values."""
 
 from __future__ import annotations
 
@@ -13,17 +13,41 @@ from .base import Solver, check_solver
 
 
 def is_own(method: str) -> bool:
-    """Whether a name stands for a solver that has to be imported."""
+    """Return whether a name refers to a solver that has to be imported.
+
+    Parameters
+    ----------
+    method : str
+        The name of a method.
+
+    Returns
+    -------
+    bool
+        True for ``package.module:Class``.
+    """
     return ":" in method
 
 
 def imported(argument: str, where: str) -> Any:
-    """The class, or the configured solver, that ``package.module:Class`` stands for."""
+    """Import a solver.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the argument, for the error message.
+    where : str
+        The place of the solver, ``package.module:Class``.
+
+    Returns
+    -------
+    type or Solver
+        The class, or the configured solver.
+    """
     module, _, name = where.partition(":")
     if not (module and name):
         raise reject(argument, repr(where), "package.module:Class")
-    # A module in the folder that the command was given in counts, however the command was started; it stays on the
-    # path, so that processes started later find it, too.
+    # Modules in the current folder are found however the command was started. The folder stays on the path, so that
+    # processes started later find them, too.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
@@ -33,7 +57,24 @@ def imported(argument: str, where: str) -> Any:
 
 
 def built(argument: str, where: str, found: Any, **settings: Any) -> Solver:
-    """A solver from what :func:`imported` gave, with settings of its own."""
+    """Configure an imported solver.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the argument, for the error message.
+    where : str
+        The place of the solver, for the error message.
+    found : type or Solver
+        What :func:`imported` returned.
+    **settings : Any
+        The settings of the solver.
+
+    Returns
+    -------
+    Solver
+        The configured solver.
+    """
     try:
         solver = found(**settings) if isinstance(found, type) else found
         if settings and solver is found:
@@ -46,4 +87,5 @@ def built(argument: str, where: str, found: Any, **settings: Any) -> Solver:
 
 
 def _unusable(argument: str, where: str, error: Exception) -> InputError:
+    """Return the error for a solver that cannot be imported or configured."""
     return InputError(f"{argument}: {where!r} cannot be used ({type(error).__name__}: {error})")

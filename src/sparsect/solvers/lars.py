@@ -18,7 +18,29 @@ from .base import Requirement, Solver, State
 
 @dataclass(frozen=True, kw_only=True)
 class LeastAngleState(State):
-    """Coefficients x and correlations of each row, and what ``kernels/least_angle.py`` carries beside them."""
+    """The state of :class:`LeastAngleRegression`; ``kernels/least_angle.py`` gives the details.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The coefficients.
+    correlation : array, shape (batch, n)
+        The correlations Phi^T (y - Phi x).
+    L : array, shape (batch, capacity (capacity + 1) / 2)
+        The Cholesky factor of the Gram matrix of the active columns, packed by rows.
+    order : array of int, shape (batch, capacity)
+        The active columns in the order in which they joined.
+    size : array of int, shape (batch,)
+        The number of active columns.
+    status : array of int, shape (batch, n)
+        0 for a free column, 1 for an active one, 2 for one that cannot join.
+    skip : array of int, shape (batch,)
+        The column that left in the last step and must not rejoin in the next, or -1.
+    energy : array, shape (batch,)
+        The squared norm of the residual.
+    floor : array, shape (batch,)
+        The largest correlation at which a row is finished.
+    """
 
     x: Array
     correlation: Array
@@ -33,7 +55,18 @@ class LeastAngleState(State):
     growing: ClassVar[frozenset[str]] = frozenset({"L", "order"})
 
     def check(self, problem: Problem) -> None:
-        """Active columns have to exist, once each, and L has to be a Cholesky factor as far as it is used."""
+        """Check that the active columns exist, each once, and that L is a Cholesky factor.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that is solved.
+
+        Raises
+        ------
+        ValueError
+            If the state would lead the kernels out of bounds.
+        """
         n, capacity = problem.operator.shape[1], self.order.shape[1]
         if self.L.shape[1] != capacity * (capacity + 1) // 2:
             raise ValueError(f"L has {self.L.shape[1]} entries a row for {capacity} columns")
@@ -55,16 +88,30 @@ class LeastAngleState(State):
 
 @dataclass(frozen=True)
 class LeastAngleRegression(Solver):
-    """Follow the lasso path from x = 0: one column joins or leaves a step.
+    """Least angle regression with the lasso modification.
 
-    After k steps, x is the minimiser of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change
-    happens (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The *gap* is the norm of the
-    residual. Phi and y are used as they are: nothing is centred, columns are not scaled. Correlations that tie exactly
-    (data of small whole numbers) can make it leave the path, as they can any LARS; real measurements do not tie.
+    It follows the lasso path from x = 0; in each step, one column joins or leaves the active set [1]_. After k steps, x
+    is the minimizer of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change happens
+    (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The *gap* is the norm of the residual.
+
+    Notes
+    -----
+    Phi and y are used as they are: nothing is centered, and columns are not scaled. As with any implementation of LARS,
+    exactly tied correlations (in data of small integers) can make the iteration leave the path; real measurements do
+    not tie.
 
     References
     ----------
-    B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least angle regression", Annals of Statistics 32 (2004).
+    .. [1] B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least angle regression", Annals of Statistics 32
+       (2004).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.LeastAngleRegression())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "lars"
@@ -75,9 +122,20 @@ class LeastAngleRegression(Solver):
     leaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> LeastAngleState:
-        """x = 0."""
+        """Start from x = 0.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        LeastAngleState
+            The initial state.
+        """
         correlation = problem.operator.adjoint(problem.y)
-        problem.operator.gram_matrix  # noqa: B018  computed here, so that it counts as set-up
+        problem.operator.gram_matrix  # noqa: B018  computed here so that it counts as set-up
         batch, energy = problem.batch, squared_norm(problem.y)
         largest = np.abs(correlation).max(axis=1)
         return LeastAngleState(
@@ -97,11 +155,41 @@ class LeastAngleRegression(Solver):
         )
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """One step of the path in every row."""
+        """Take one step of the path in every row.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+
+        Returns
+        -------
+        State
+            The state after the step.
+        """
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """A step of the path for each of the fractions in every row, until the gap is at most ``goal``."""
+        """Take one step of the path for each of ``fractions``, until the gap is at most ``goal``.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished.
+        fractions : sequence of float
+            The fraction of the run that has passed before each step.
+
+        Returns
+        -------
+        State
+            The state after the steps.
+        """
         from ..backend.parallel import over_rows
         from ..kernels import least_angle
 
@@ -120,16 +208,40 @@ class LeastAngleRegression(Solver):
         return dataclasses.replace(state, **fresh, gap=gap, settled=fresh["taken"] < state.taken + count)
 
     def estimate(self, problem: Problem, state: LeastAngleState) -> Array:
-        """P_A(x)."""
+        """Return P_A(x), the s largest entries of x.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : LeastAngleState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return keep_largest(state.x, problem.sparsity)
 
     def alphas(self, state: LeastAngleState) -> Array:
-        """The penalty weight that each row has come down to."""
+        """Return the penalty weight that each row has reached.
+
+        Parameters
+        ----------
+        state : LeastAngleState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch,)
+            The weight alpha of the l1 norm.
+        """
         return np.abs(state.correlation).max(axis=1)
 
 
 def _with_room(state: LeastAngleState, capacity: int) -> LeastAngleState:
-    """``state`` with room for ``capacity`` active columns, grown by half at least so that copies stay rare."""
+    """Make room for ``capacity`` active columns; it grows by at least half, so that copies are rare."""
     now = state.order.shape[1]
     if capacity <= now:
         return state

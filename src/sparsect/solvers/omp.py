@@ -14,20 +14,37 @@ from ..backend.checks import within
 from ..problems import Problem
 from .base import Requirement, Solver, State
 
-# A column nearer than this, squared, to the span of those taken, all at unit norm, is one of their combinations: what
-# products of columns can tell in double precision.
+# A unit column whose squared distance to the span of the selected columns is below this counts as linearly dependent:
+# products of columns in double precision cannot resolve smaller distances.
 DEPENDENT = 1e-10
 # A column that keeps less than this part of its squared norm is orthogonalised twice.
 NEARLY_DEPENDENT = 1e-3
-# A fit whose residual keeps more than this of a column taken, both y and columns at unit norm, is none.
+# A fit fails if its residual has a larger correlation than this with a selected column, y and columns at unit norm.
 UNFITTED = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class PursuitState(State):
-    """What ``kernels/pursuit.py`` carries for each row; W, order and a only ever grow at the end.
+    """The state of the matching pursuits; ``kernels/pursuit.py`` gives the details.
 
-    W, a and energy are in double precision whatever the dtype of the data.
+    W, order and a only grow at the end. W, a and energy are in double precision, whatever the dtype of the data.
+
+    Attributes
+    ----------
+    correlation : array, shape (batch, n)
+        The correlations of the columns with the residual.
+    freedom : array, shape (batch, n)
+        The squared norm of the part of each column that is orthogonal to the selected ones.
+    W : array, shape (batch, s (s + 1) / 2)
+        The orthonormalized columns in terms of the selected ones, packed.
+    order : array of int, shape (batch, s)
+        The selected columns, in order.
+    a : array, shape (batch, s)
+        The products of the orthonormalized columns with y.
+    energy : array, shape (batch,)
+        The squared norm of the residual.
+    goal : array, shape (batch,)
+        The squared norm of the residual at which a row stops.
     """
 
     correlation: Array
@@ -39,20 +56,49 @@ class PursuitState(State):
     goal: Array
 
     def check(self, problem: Problem) -> None:
-        """Columns taken have to exist."""
+        """Check that the selected columns exist.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that is solved.
+
+        Raises
+        ------
+        ValueError
+            If the state would lead the kernels out of bounds.
+        """
         within("taken", self.taken, 0, problem.sparsity)
         within("order", self.order, 0, problem.operator.shape[1] - 1)
 
 
 @dataclass(frozen=True)
 class OrthogonalMatchingPursuit(Solver):
-    """Take one column a step, the one best correlated with the residual, and fit by least squares on all taken.
+    """Orthogonal matching pursuit (OMP).
 
-    One selection is one iteration. A row settles after s selections, when its residual is at most ``noise_norm`` (if
-    given), when what is left of its correlations is rounding, or when no independent column is left. The *gap* is the
-    norm of the residual.
+    Each iteration selects the column with the largest correlation with the residual, and fits y by least squares on all
+    selected columns [1]_. A row settles after s selections, when its residual is at most ``noise_norm`` (if given),
+    when its remaining correlations are rounding errors, or when no linearly independent column is left. The *gap* is
+    the norm of the residual.
 
-    Rows run on all cores with one Gram matrix, and correlations are updated, not recomputed (``kernels/pursuit.py``).
+    Notes
+    -----
+    Rows run on all cores with a common Gram matrix, and correlations are updated, not recomputed
+    (``kernels/pursuit.py``).
+
+    References
+    ----------
+    .. [1] Y. C. Pati, R. Rezaiifar and P. S. Krishnaprasad, "Orthogonal matching pursuit: recursive function
+       approximation
+       with applications to wavelet decomposition", Asilomar Conference on Signals, Systems and Computers, 1993.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.OrthogonalMatchingPursuit())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "omp"
@@ -66,7 +112,18 @@ class OrthogonalMatchingPursuit(Solver):
     follow_freedom: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> PursuitState:
-        """No columns taken."""
+        """Start without columns.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        PursuitState
+            The initial state.
+        """
         operator, s, batch = problem.operator, problem.sparsity, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
         correlation = operator.adjoint(problem.y)
@@ -88,11 +145,41 @@ class OrthogonalMatchingPursuit(Solver):
         )
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """One selection in every row."""
+        """Select one column in every row.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+
+        Returns
+        -------
+        State
+            The state after the step.
+        """
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """A selection for each of the fractions in every row, until the gap is at most ``goal``."""
+        """Select one column for each of ``fractions``, until the gap is at most ``goal``.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished.
+        fractions : sequence of float
+            The fraction of the run that has passed before each step.
+
+        Returns
+        -------
+        State
+            The state after the steps.
+        """
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -104,7 +191,7 @@ class OrthogonalMatchingPursuit(Solver):
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
         )
         dependent = max(operator.rank_tol**2, DEPENDENT)
-        # What is left of the correlations of an exactly sparse signal is rounding; none of it is taken.
+        # The remaining correlations of an exactly sparse signal are rounding errors, which must not select columns.
         quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
         enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
         over_rows(
@@ -135,11 +222,24 @@ class OrthogonalMatchingPursuit(Solver):
             energy[rows] = self._fit(problem.take(rows), cast(PursuitState, state.take(rows)))[1]
 
     def estimate(self, problem: Problem, state: PursuitState) -> Array:
-        """The least-squares fit on the columns taken."""
+        """Return the least-squares fit on the selected columns.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : PursuitState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return self._fit(problem, state)[0]
 
     def _fit(self, problem: Problem, state: PursuitState) -> tuple[Array, Array]:
-        """The least-squares fit on the columns taken, and the squared norm of its residual."""
+        """Return the least-squares fit on the selected columns, and the squared norm of its residual."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -148,8 +248,8 @@ class OrthogonalMatchingPursuit(Solver):
         fit = (columns, y, state.W, state.order, state.a, state.taken, x, energy, slant)
         over_rows(pursuit.coefficients, problem.batch, *fit, work=4 * s * (s + columns.shape[1]))
         for row in np.flatnonzero(~(slant <= UNFITTED)):
-            # Columns that are nearly dependent as a whole, though none is on the others: products of columns do not
-            # tell them apart, singular values do.
+            # The columns are nearly dependent jointly, although each one is far enough from the previous ones. Products
+            # of columns do not resolve this; singular values do.
             places = state.order[row, : state.taken[row]]
             chosen = columns[places].T.astype(state.a.dtype)
             z, *_ = np.linalg.lstsq(chosen, y[row].astype(state.a.dtype), rcond=problem.operator.rank_tol)
@@ -160,10 +260,24 @@ class OrthogonalMatchingPursuit(Solver):
 
 @dataclass(frozen=True)
 class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
-    """Take one column a step, the one that leaves the smallest residual after the fit.
+    """Order-recursive matching pursuit, also known as orthogonal least squares (OLS).
 
-    Also known as orthogonal least squares (OLS); SPAMS calls it ``omp``. Correlations are measured with the part of
-    each column that is orthogonal to those taken, so that it picks differently from textbook OMP, and better.
+    Each iteration selects the column that leaves the smallest residual after the fit [1]_; SPAMS calls this method
+    ``omp``. Correlations are computed with the part of each column that is orthogonal to the selected ones, so that the
+    selection differs from that of textbook OMP, and is better.
+
+    References
+    ----------
+    .. [1] M. Gharavi-Alkhansari and T. S. Huang, "A fast orthogonal matching pursuit algorithm",
+       ICASSP 1998.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.OrderRecursiveMatchingPursuit())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "ormp"

@@ -18,16 +18,45 @@ from .base import Solver, State
 
 
 class ThresholdRule(ABC):
-    """Which correlations stand out of the noise? Their magnitudes come divided by the noise level."""
+    """Base class of the rules that select the correlations that exceed the noise.
+
+    The magnitudes of the correlations are divided by the noise level before.
+    """
 
     @abstractmethod
     def select(self, scores: Array, is_complex: bool = False) -> Array:
-        """True where an entry of ``scores`` (batch, n), all at least 0, is to be taken."""
+        """Select the entries of each row.
+
+        Parameters
+        ----------
+        scores : array, shape (batch, n)
+            The magnitudes of the correlations, divided by the noise level.
+        is_complex : bool, optional
+            Whether the noise is circular complex instead of real.
+
+        Returns
+        -------
+        array of bool, shape (batch, n)
+            True for the entries to select.
+        """
 
 
 @dataclass(frozen=True)
 class FalseAlarmRate(ThresholdRule):
-    """Take what noise alone would exceed with probability ``rate`` per entry."""
+    """Select entries that noise alone would exceed with a given probability.
+
+    Parameters
+    ----------
+    rate : float, optional
+        The probability for each entry, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> sparsect.FalseAlarmRate(0.05).select(np.array([[0.5, 1.5, 2.5]])).tolist()
+    [[False, False, True]]
+    """
 
     rate: float = 0.01
 
@@ -35,12 +64,46 @@ class FalseAlarmRate(ThresholdRule):
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
     def select(self, scores: Array, is_complex: bool = False) -> Array:
+        """Select the entries of each row.
+
+        Parameters
+        ----------
+        scores : array, shape (batch, n)
+            The magnitudes of the correlations, divided by the noise level.
+        is_complex : bool, optional
+            Whether the noise is circular complex instead of real.
+
+        Returns
+        -------
+        array of bool, shape (batch, n)
+            True for the entries to select.
+        """
         return scores > float(_quantile(np.asarray(self.rate), is_complex))
 
 
 @dataclass(frozen=True)
 class FalseDiscoveryRate(ThresholdRule):
-    """Take as many as possible with an expected fraction of false ones of ``rate`` (Benjamini and Hochberg)."""
+    """Select as many entries as possible with a given expected fraction of false ones.
+
+    This is the rule of Benjamini and Hochberg [1]_.
+
+    Parameters
+    ----------
+    rate : float, optional
+        The expected fraction of false entries among the selected ones, between 0 and 1.
+
+    References
+    ----------
+    .. [1] Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate: a practical and powerful approach to
+       multiple testing", Journal of the Royal Statistical Society B 57 (1995).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> sparsect.FalseDiscoveryRate(0.1).select(np.array([[0.5, 3.5, 4.5]])).tolist()
+    [[False, True, True]]
+    """
 
     rate: float = 0.5
 
@@ -48,18 +111,32 @@ class FalseDiscoveryRate(ThresholdRule):
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
     def select(self, scores: Array, is_complex: bool = False) -> Array:
+        """Select the entries of each row.
+
+        Parameters
+        ----------
+        scores : array, shape (batch, n)
+            The magnitudes of the correlations, divided by the noise level.
+        is_complex : bool, optional
+            Whether the noise is circular complex instead of real.
+
+        Returns
+        -------
+        array of bool, shape (batch, n)
+            True for the entries to select.
+        """
         xp, n = namespace(scores), scores.shape[-1]
-        # The i-th largest may be taken if it exceeds the quantile of i false ones among n, times the rate.
+        # The i-th largest entry passes if it exceeds the quantile for the probability rate * i / n.
         quantiles = _quantile(self.rate * np.arange(1, n + 1) / n, is_complex)
         limits = xp.astype(from_numpy(quantiles, scores), scores.dtype)
         ranked = xp.sort(scores, axis=-1, descending=True)
         passing = xp.where(ranked >= limits, ranked, xp.full_like(ranked, float("inf")))
-        # Everything down to the smallest entry that passes.
+        # All entries down to the smallest one that passes are selected.
         return scores >= xp.min(passing, axis=-1, keepdims=True)
 
 
 def _quantile(rate: Any, is_complex: bool) -> Any:
-    """What the magnitude of standard normal noise exceeds with probability ``rate``, real or circular complex."""
+    """Return the value that the magnitude of standard normal noise exceeds with probability ``rate``."""
     from scipy.special import ndtri
 
     return np.sqrt(-np.log(rate)) if is_complex else -ndtri(rate / 2)
@@ -67,7 +144,19 @@ def _quantile(rate: Any, is_complex: bool) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class StagewiseState(State):
-    """The least-squares fit x on all columns taken so far, which they are, and the residual y - Phi x."""
+    """The state of :class:`StagewiseOMP`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The least-squares fit on all selected columns.
+    support : array of bool, shape (batch, n)
+        True for the selected columns.
+    residual : array, shape (batch, m)
+        The residual y - Phi x.
+    stage : array of int, shape (batch,)
+        The number of stages so far.
+    """
 
     x: Array
     support: Array
@@ -77,24 +166,43 @@ class StagewiseState(State):
 
 @dataclass(frozen=True)
 class StagewiseOMP(Solver):
-    """Each stage takes all columns whose correlation with the residual stands out, and fits by least squares.
+    """Stagewise orthogonal matching pursuit (StOMP).
 
-        c <- Phi^H r, columns at norm 1,   noise level ||r|| / sqrt(m)
-        T <- T and the entries of c that ``threshold`` takes
-        x <- the least-squares fit on T,   r <- y - Phi x
-
-    A row settles when no column is taken, or before T would have as many columns as Phi has rows. The *gap* is ||r||.
-    Correlations are measured against columns at norm 1; where Phi is not dense, all are taken to have the same norm.
+    Each stage selects all columns whose correlation with the residual exceeds a threshold, and fits y by least squares
+    on all selected columns [1]_. A row settles when no column is selected, or before the number of columns reaches the
+    number of rows of Phi. The *gap* is the norm of the residual.
 
     Parameters
     ----------
-    threshold : :class:`FalseDiscoveryRate` (SparseLab's default, rate 1/2) or :class:`FalseAlarmRate`
-    stages : stages at the most
+    threshold : FalseDiscoveryRate or FalseAlarmRate, optional
+        The rule that selects columns. The default is SparseLab's, ``FalseDiscoveryRate(0.5)``.
+    stages : int, optional
+        The maximum number of stages.
+
+    Notes
+    -----
+    One stage is::
+
+        c <- Phi^H r, columns at norm 1,   noise level ||r|| / sqrt(m)
+        T <- T and the entries of c that ``threshold`` selects
+        x <- the least-squares fit on T,   r <- y - Phi x
+
+    Correlations are computed with columns at norm 1. If Phi is not dense, all columns are assumed to have the same
+    norm.
 
     References
     ----------
-    D. Donoho, Y. Tsaig, I. Drori and J.-L. Starck, "Sparse solution of underdetermined systems of linear equations by
-    stagewise orthogonal matching pursuit", IEEE Trans. IT 58 (2012).
+    .. [1] D. Donoho, Y. Tsaig, I. Drori and J.-L. Starck, "Sparse solution of underdetermined systems of linear
+       equations
+       by stagewise orthogonal matching pursuit", IEEE Transactions on Information Theory 58 (2012).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.StagewiseOMP())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "stomp"
@@ -110,7 +218,18 @@ class StagewiseOMP(Solver):
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:
-        """Start from x = 0 and no columns."""
+        """Start from x = 0 and no columns.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        StagewiseState
+            The initial state.
+        """
         x = 0 * problem.operator.adjoint(problem.y)
         xp, scale = namespace(x), norm(problem.y)
         stage = xp.zeros(scale.shape, dtype=xp.int64, device=x.device)
@@ -119,7 +238,20 @@ class StagewiseOMP(Solver):
         )
 
     def step(self, problem: Problem, state: StagewiseState) -> StagewiseState:
-        """One stage."""
+        """Carry out one stage.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : StagewiseState
+            The current state.
+
+        Returns
+        -------
+        StagewiseState
+            The state after the step.
+        """
         xp = namespace(state.x)
         m, n = problem.operator.shape
         level = norm(state.residual)[:, None] / m**0.5
@@ -144,12 +276,25 @@ class StagewiseOMP(Solver):
         )
 
     def estimate(self, problem: Problem, state: StagewiseState) -> Array:
-        """P_A(x)."""
+        """Return P_A(x), the s largest entries of x.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : StagewiseState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return keep_largest(state.x, problem.sparsity)
 
 
 def _column_norms(problem: Problem) -> Any:
-    """Norms of Phi's columns, 1 where zero; their root mean square, estimated, where Phi is not dense."""
+    """Return the column norms of Phi (1 for zero columns), or their estimated root mean square if Phi is not dense."""
     operator, xp = problem.operator, namespace(problem.y)
     if operator.is_dense:
         squares = xp.real(operator.gram_matrix) if is_complex(operator.gram_matrix) else operator.gram_matrix

@@ -15,7 +15,15 @@ from .base import Solver, State
 
 @dataclass(frozen=True, kw_only=True)
 class SubspacePursuitState(State):
-    """The least-squares fit x on the current support, and its residual y - Phi x."""
+    """The state of :class:`SubspacePursuit`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The least-squares fit on the current support.
+    residual : array, shape (batch, m)
+        The residual y - Phi x.
+    """
 
     x: Array
     residual: Array
@@ -23,17 +31,33 @@ class SubspacePursuitState(State):
 
 @dataclass(frozen=True)
 class SubspacePursuit(Solver):
-    """Keep s columns; each step adds the s best correlated with the residual, fits, and keeps the s largest.
+    """Subspace pursuit.
+
+    A support of s columns is kept. Each step adds the s columns with the largest correlation with the residual, fits y
+    by least squares on them, and keeps the s largest entries [1]_. A row settles when its residual no longer decreases,
+    as in the reference. The *gap* is the norm of the residual.
+
+    Notes
+    -----
+    One step is::
 
         T' <- T and the s largest |Phi^H r|
         T  <- the s largest entries of the least-squares fit on T'
         x  <- the least-squares fit on T,   r <- y - Phi x
 
-    A row settles when its residual no longer shrinks, as in the reference. The *gap* is ||r||.
-
     References
     ----------
-    W. Dai and O. Milenkovic, "Subspace pursuit for compressive sensing signal reconstruction", IEEE Trans. IT 2009.
+    .. [1] W. Dai and O. Milenkovic, "Subspace pursuit for compressive sensing signal reconstruction", IEEE Transactions
+       on
+       Information Theory 55 (2009).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.SubspacePursuit())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "subspace-pursuit"
@@ -41,16 +65,40 @@ class SubspacePursuit(Solver):
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> SubspacePursuitState:
-        """The fit on the s columns best correlated with y."""
+        """Start from the fit on the s columns with the largest correlation with y.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        SubspacePursuitState
+            The initial state.
+        """
         support = keep_largest(problem.operator.adjoint(problem.y), problem.sparsity) != 0
         x, residual = _fit(problem, support)
         scale = norm(problem.y)
         return SubspacePursuitState(x=x, residual=residual, gap=norm(residual), scale=scale, settled=scale == 0)
 
     def step(self, problem: Problem, state: SubspacePursuitState) -> SubspacePursuitState:
-        """Widen the support, fit, prune, fit again; keep the old where that does not help."""
+        """Extend the support, fit, prune and fit again; rows whose residual does not decrease stay as they are.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : SubspacePursuitState
+            The current state.
+
+        Returns
+        -------
+        SubspacePursuitState
+            The state after the step.
+        """
         xp, s = namespace(state.x), problem.sparsity
-        # No more columns than the data can tell apart, where 2s would be too many.
+        # If 2s columns are too many for a unique fit, fewer are added.
         more = max(1, min(s, problem.operator.shape[0] - 1 - s))
         added = keep_largest(problem.operator.adjoint(state.residual), more if s else 0) != 0
         wide = on_support(problem.operator, problem.y, (state.x != 0) | added)
@@ -66,10 +114,24 @@ class SubspacePursuit(Solver):
         )
 
     def estimate(self, problem: Problem, state: SubspacePursuitState) -> Array:
-        """x itself."""
+        """Return x.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : SubspacePursuitState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
+        """
         return state.x
 
 
 def _fit(problem: Problem, support: Array) -> tuple[Array, Array]:
+    """Return the least-squares fit on a support, and its residual."""
     x = on_support(problem.operator, problem.y, support)
     return x, problem.y - problem.operator.forward(x)

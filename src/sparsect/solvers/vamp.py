@@ -25,13 +25,33 @@ from .base import Requirement, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
-# Messages that disagree this many times as much as before have exploded; rows that settle stay far below.
+# Messages have exploded if their gap grows by more than this factor in a step. Rows that settle stay far below it.
 EXPLODED = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageState(State):
-    """Posterior mean x, the message r of precision gamma it came from, and each row's prior and noise level."""
+    """The state of :class:`VectorAMP`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The posterior mean.
+    r : array, shape (batch, n)
+        The message from which the posterior mean was computed.
+    gamma : array, shape (batch,)
+        The precision of this message.
+    density : array, shape (batch,)
+        The probability of a nonzero.
+    variance : array, shape (batch,)
+        The variance of the nonzeros.
+    noise_variance : array, shape (batch,)
+        The variance of the noise.
+    target : array, shape (batch, rank)
+        The part of y in the range of Phi, in image coordinates.
+    defect : array, shape (batch,)
+        The norm of the part of y outside the range of Phi.
+    """
 
     x: Array
     r: Array
@@ -45,28 +65,50 @@ class MessageState(State):
 
 @dataclass(frozen=True)
 class VectorAMP(Solver):
-    """Bayes-optimal recovery where Phi is random enough: the yardstick for how well any method could do.
+    """Vector approximate message passing with a Bernoulli-Gaussian prior.
 
-    x is taken to be zero with probability 1 - density and normal with the given variance otherwise, the noise normal. A
-    step passes two messages, each an estimate with its precision:
-
-        x1, var <- posterior mean and mean variance of x given r = x + N(0, 1/gamma)
-        r2 <- (x1/var - gamma r) / gamma2,       gamma2 = 1/var - gamma
-        x2, var2 <- the same for normal x given r2 and y: the relaxed data projection, alpha = gamma2 noise_variance
-        r  <- (x2/var2 - gamma2 r2) / gamma,     gamma = 1/var2 - gamma2
-
-    What is not given of density, variance and noise_variance is learned from each row by expectation maximisation,
-    starting from density = s/n. The *gap* is ||x1 - x2||. Dictionaries are not random: there it may run away.
+    It is Bayes-optimal if Phi is sufficiently random, and thus shows how well any method could do [1]_. The prior of x
+    is zero with probability 1 - density and otherwise normal with the given variance; the noise is normal. Parameters
+    among density, variance and noise_variance that are not given are learned from each row by expectation maximization,
+    starting from density = s/n. The *gap* is ||x1 - x2||, see the notes. Dictionaries are not random, so the iteration
+    can diverge for them.
 
     Parameters
     ----------
-    density, variance, noise_variance : the prior and the noise level, or None to learn them; a ``noise_norm`` of the
-        problem fixes the noise level too
-    damping : fraction of each new message that is taken, above 0 and up to 1
+    density : float, optional
+        The probability of a nonzero. By default it is learned.
+    variance : float, optional
+        The variance of the nonzeros. By default it is learned.
+    noise_variance : float, optional
+        The variance of the noise. By default it is learned. If the problem has a ``noise_norm``, the variance follows
+        from that instead.
+    damping : float, optional
+        The weight of each new message relative to the previous one, above 0 and up to 1.
+
+    Notes
+    -----
+    A step passes two messages, each an estimate with its precision::
+
+        x1, var <- posterior mean and mean variance of x given r = x + N(0, 1/gamma)
+        r2 <- (x1/var - gamma r) / gamma2,       gamma2 = 1/var - gamma
+        x2, var2 <- the same for normal x given r2 and y
+        r  <- (x2/var2 - gamma2 r2) / gamma,     gamma = 1/var2 - gamma2
+
+    The third line is the relaxed data projection with alpha = gamma2 noise_variance.
 
     References
     ----------
-    S. Rangan, P. Schniter and A. Fletcher, "Vector approximate message passing", IEEE Trans. IT 65 (2019).
+    .. [1] S. Rangan, P. Schniter and A. Fletcher, "Vector approximate message passing", IEEE Transactions on
+       Information
+       Theory 65 (2019).
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.VectorAMP())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "vamp"
@@ -87,11 +129,22 @@ class VectorAMP(Solver):
 
     @property
     def scale_free(self) -> bool:
-        """Whether all that has units is learned from the data."""
+        """Whether all parameters with units are learned from the data."""
         return self.variance is None and self.noise_variance is None
 
     def init(self, problem: Problem) -> MessageState:
-        """The linear estimate under the prior's second moment."""
+        """Start from the linear estimate under the second moment of the prior.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        MessageState
+            The initial state.
+        """
         space = _space(problem)
         xp, (m, n) = namespace(problem.y), problem.operator.shape
         target = space.target(problem.y)
@@ -119,9 +172,25 @@ class VectorAMP(Solver):
         return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
 
     def start_from(self, problem: Problem, state: Any, x: Array, error: Array) -> Any:
-        """``state`` as if messages had led to the estimate ``x`` with a mean squared error of ``error`` for each entry.
+        """Return a state as if the messages had led to a given estimate.
 
-        What is to be learned is first taken from the s largest entries of x and the residual they leave.
+        Parameters that are to be learned are first estimated from the s largest entries of x and their residual.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : MessageState
+            The current state.
+        x : array, shape (batch, n)
+            The estimate.
+        error : array, shape (batch,)
+            Its mean squared error for each entry.
+
+        Returns
+        -------
+        MessageState
+            The state from which messages continue.
         """
         xp, (m, _), s = namespace(x), problem.operator.shape, problem.sparsity
         sparse = keep_largest(x, s)
@@ -137,7 +206,20 @@ class VectorAMP(Solver):
         return dataclasses.replace(learned, r=r, gamma=gamma, gap=xp.full_like(gamma, float("inf")))
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """One exchange, after which rows that explode keep what they had."""
+        """Exchange messages once; rows whose messages explode keep their previous state.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+
+        Returns
+        -------
+        State
+            The state after the step.
+        """
         after = self.exchange(problem, state)
         over = exploded(state, after)
         if not on_host(over) or bool(namespace(over).any(over)):
@@ -145,7 +227,20 @@ class VectorAMP(Solver):
         return dataclasses.replace(after, failed=over)
 
     def exchange(self, problem: Problem, state: Any) -> Any:
-        """Both messages, and a step of expectation maximisation."""
+        """Pass both messages, and update the prior by one step of expectation maximization.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : MessageState
+            The current state.
+
+        Returns
+        -------
+        MessageState
+            The state after the exchange.
+        """
         xp, keep = namespace(state.x), self.damping
         x, var, active, power = denoise(state.r, state.gamma, state.density, state.variance)
         precision = 1 / var
@@ -173,7 +268,7 @@ class VectorAMP(Solver):
     def _linear(
         self, problem: Problem, state: MessageState, r2: Array, gamma2: Array
     ) -> tuple[Array, Array, Array, Array]:
-        """The estimate given r2 and y for normal x, the message it sends back, and the noise level it implies."""
+        """Return the estimate given r2 and y for normal x, its message and precision, and the implied noise level."""
         space = _space(problem)
         xp, (m, n) = namespace(r2), problem.operator.shape
         alpha = (gamma2 * state.noise_variance)[:, None]
@@ -193,9 +288,22 @@ class VectorAMP(Solver):
         return x2, r, gamma, xp.where(noise > least, noise, least)
 
     def estimate(self, problem: Problem, state: MessageState) -> Array:
-        """P_A of the posterior mean; the mean itself, ``state.x``, is the Bayes estimate and not sparse.
+        """Return P_A of the posterior mean.
 
-        Where Phi is far from random the messages may run away; a mean that fits worse than zero is replaced by it.
+        The posterior mean ``state.x`` is the Bayes estimate, which is not sparse. If Phi is far from random, messages
+        can diverge; a mean that fits worse than zero is replaced by zero.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : MessageState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row.
         """
         xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
         fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)
@@ -203,16 +311,54 @@ class VectorAMP(Solver):
 
 
 def exploded(before: MessageState, after: MessageState) -> Array:
-    """Rows whose messages disagree all at once, as they can where rounding is all the noise that is left."""
+    """Return the rows whose messages suddenly disagree.
+
+    This can happen when rounding errors are the only noise left.
+
+    Parameters
+    ----------
+    before, after : MessageState
+        The states before and after an exchange.
+
+    Returns
+    -------
+    array of bool, shape (batch,)
+        True where the gap has grown by more than the factor ``EXPLODED``.
+    """
     return after.gap > EXPLODED * before.gap
 
 
 def state_evolution(
     singular_values: Any, shape: tuple[int, int], density: float, variance: float, noise_variance: float, steps: int
 ) -> np.ndarray[Any, Any]:
-    """Mean squared error of x that VAMP with the true prior has after each step, in the limit of large random Phi.
+    """Return the mean squared error predicted for :class:`VectorAMP` after each step.
 
-    The expectation over r = x + N(0, 1/gamma) is an integral on a fine grid, separately for zero and nonzero x.
+    The prediction holds for VAMP with the true prior, in the limit of large random Phi.
+
+    Parameters
+    ----------
+    singular_values : array, shape (rank,)
+        The singular values of Phi.
+    shape : tuple of int
+        The shape (m, n) of Phi.
+    density : float
+        The probability of a nonzero.
+    variance : float
+        The variance of the nonzeros.
+    noise_variance : float
+        The variance of the noise.
+    steps : int
+        The number of steps.
+
+    Returns
+    -------
+    array, shape (steps,)
+        The mean squared error of x after each step.
+
+    Notes
+    -----
+    The expectation over r = x + N(0, 1/gamma) is computed by integration on a fine grid, separately for zero and
+    nonzero x.
     """
     nodes = np.linspace(-9, 9, 20001)
     weights = np.exp(-(nodes**2) / 2)
@@ -234,20 +380,22 @@ def state_evolution(
 
 
 def _space(problem: Problem) -> Orthonormal:
+    """Return the row space of Phi."""
     return cast(Orthonormal, problem.operator.row_space)
 
 
 def _squares(space: Orthonormal, like: Array) -> Array:
-    """Squared singular values, one for each image coordinate."""
+    """Return the squared singular values, one for each image coordinate."""
     xp = namespace(like)
     return space.singular_values**2 + xp.zeros(like.shape[-1:], dtype=norm(like).dtype, device=like.device)
 
 
 def _clip(x: Array, low: float, high: float) -> Array:
+    """Limit values to an interval."""
     xp = namespace(x)
     return xp.minimum(xp.maximum(x, xp.full_like(x, low)), xp.full_like(x, high))
 
 
 def _bounded(gamma: Array, state: MessageState) -> Array:
-    """A precision kept positive and finite, relative to the variance of x."""
+    """Keep a precision positive and finite, relative to the variance of x."""
     return _clip(gamma * state.variance, SMALLEST, LARGEST) / state.variance

@@ -1,4 +1,4 @@
-"""The annealed Difference Map."""
+"""The annealed Difference Map: schedule, search, message passing and solver."""
 
 from .solver import AnnealedDifferenceMap
 

@@ -1,4 +1,4 @@
-"""From the average of the search to a posterior mean: vector message passing that starts close to an answer."""
+"""The last phase of the annealed map: message passing from the average of the search to a posterior mean."""
 
 from __future__ import annotations
 
@@ -11,35 +11,41 @@ from ..base import chosen
 from ..vamp import VectorAMP, exploded
 from .state import AnnealedState, Phase
 
-# Started close to an answer, messages settle where full steps would make them swing.
+# Damping makes messages that start close to a solution settle; undamped, they oscillate.
 MESSAGES = VectorAMP(damping=0.6)
-# What the state of messages adds to that of the map.
+# The fields that message passing adds to the state of the map.
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
-# Messages that disagree by more than this, relative to the start, have run away.
+# Messages have diverged if their gap, relative to the scale of the row, exceeds this.
 AWAY = 10.0
-# Messages that disagree by less than this times the square root of rounding would only swing on.
+# Messages have settled if their relative gap is below this times the square root of machine epsilon: further
+# exchanges would only oscillate.
 SETTLED = 0.01
 
 
 def message_step(
     problem: Problem, state: AnnealedState, begun: bool, nonzeros: Callable[[AnnealedState], Array]
 ) -> tuple[AnnealedState, Array]:
-    """One exchange of messages, and whether the support of the thresholded posterior mean changed.
+    """Exchange messages once.
 
-    Rows that have found a point of both sets keep it, and those where messages run away keep what they had.
+    Rows that have found a point of both sets keep it, and rows whose messages diverge keep their previous state.
 
     Parameters
     ----------
     problem : Problem
+        The problem, restricted to the rows of ``state``.
     state : AnnealedState
+        The current state.
     begun : bool
-        Whether messages are being passed already; otherwise they start from the average of the search.
-    nonzeros : function of a state
-        The posterior mean, thresholded.
+        Whether message passing has already begun. Otherwise it starts from the average of the search.
+    nonzeros : callable
+        A function that returns the thresholded posterior mean of a state.
 
     Returns
     -------
-    tuple of AnnealedState and array
+    state : AnnealedState
+        The state after the exchange.
+    changed : array of bool, shape (batch,)
+        Whether the support of the thresholded posterior mean has changed.
     """
     xp, before = namespace(state.x), state
     found = ~state.passes_messages & state.closed

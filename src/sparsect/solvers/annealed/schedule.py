@@ -1,4 +1,4 @@
-"""What the annealed map does when: how hard the data set is, how many entries are kept, what is averaged."""
+"""The schedule of the annealed map: relaxation of the data set, number of entries kept, averaging."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from ...problems import Problem
 
 # alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
 ALPHA = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}
-# For approximation, the fraction of s entries kept at first, and the part of the search until all are.
+# For approximation: the fraction of the s entries kept at first, and the fraction of the search after which all are.
 FEWER, GROWING = 0.5, 0.8
-# For recovery, the part of the run that searches where messages follow; the second half of the search is averaged.
+# For recovery: the fraction of the run spent on the search if messages follow, and the fraction of the search, at its
+# end, that is averaged.
 SEARCHING, AVERAGED = 0.8, 0.5
-# What is averaged has this part of s entries: fewer than there are, because the last ones fit noise.
+# Averaged points have this fraction of s entries. It is below 1 because the smallest entries fit noise.
 CAUTIOUS = 0.8
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The course of one run, as functions of the part of its search that is over, from 0 to 1.
+    """The schedule of one run, as functions of the fraction of its search that has passed, from 0 to 1.
 
     Attributes
     ----------
-    goal : str
-        "recovery" or "approximation".
+    goal : {'recovery', 'approximation'}
+        What the run is for.
     sparsity : int
-        Entries that the answer may have.
+        The number of nonzeros allowed.
     column_energy : float
-        Mean squared norm of Phi's columns.
+        The mean squared norm of Phi's columns.
     messages : bool
-        Whether messages follow the search: for recovery, where the singular values of Phi are known.
+        Whether messages follow the search: for recovery, if the singular values of Phi are known.
     """
 
     goal: str
@@ -43,21 +44,67 @@ class Plan:
 
     @classmethod
     def of(cls, problem: Problem, goal: str) -> Plan:
-        """The plan for a problem."""
+        """Return the plan for a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+        goal : {'recovery', 'approximation'}
+            What the run is for.
+
+        Returns
+        -------
+        Plan
+            The schedule.
+        """
         messages = goal == "recovery" and isinstance(problem.operator.row_space, Orthonormal)
         return cls(goal, problem.sparsity, problem.operator.column_energy, messages)
 
     def searched(self, fraction: float) -> float:
-        """The part of the search that is over with ``fraction`` of the run; above 1 it is time for messages."""
+        """Return the fraction of the search that has passed.
+
+        Parameters
+        ----------
+        fraction : float
+            The fraction of the run that has passed, from 0 to 1.
+
+        Returns
+        -------
+        float
+            The fraction of the search; above 1, messages are passed.
+        """
         return fraction / SEARCHING if self.messages else fraction
 
     def alpha(self, searched: float) -> float:
-        """Relaxation of the data set."""
+        """Return the relaxation of the data set.
+
+        Parameters
+        ----------
+        searched : float
+            The fraction of the search that has passed, from 0 to 1.
+
+        Returns
+        -------
+        float
+            The parameter alpha.
+        """
         first, last = ALPHA[self.goal]
         return float(first * (last / first) ** searched * self.column_energy)
 
     def kept(self, searched: float) -> int:
-        """Entries of a point of A."""
+        """Return the number of entries kept in a point of A.
+
+        Parameters
+        ----------
+        searched : float
+            The fraction of the search that has passed, from 0 to 1.
+
+        Returns
+        -------
+        int
+            The number of entries.
+        """
         share = 1.0
         if self.goal == "approximation":
             share = FEWER + (1 - FEWER) * min(1.0, searched / GROWING)
@@ -66,11 +113,33 @@ class Plan:
         return math.ceil(share * self.sparsity)
 
     def averages(self, searched: float) -> bool:
-        """Whether points of A are averaged."""
+        """Return whether points of A are averaged.
+
+        Parameters
+        ----------
+        searched : float
+            The fraction of the search that has passed, from 0 to 1.
+
+        Returns
+        -------
+        bool
+            True in the second half of a search for recovery.
+        """
         return self.goal == "recovery" and searched >= 1 - AVERAGED
 
     def schedule(self, searched: Sequence[float]) -> Schedule:
-        """All of this for several steps."""
+        """Return the schedule of several steps.
+
+        Parameters
+        ----------
+        searched : sequence of float
+            The fraction of the search that has passed before each step.
+
+        Returns
+        -------
+        Schedule
+            The relaxation, the number of entries kept and whether points are averaged, for each step.
+        """
         return Schedule(
             alphas=[self.alpha(part) for part in searched],
             kept=[self.kept(part) for part in searched],

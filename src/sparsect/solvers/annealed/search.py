@@ -1,4 +1,4 @@
-"""The search: one step of the over-relaxed map, with the data set as hard as the plan says."""
+"""The search phase: one step of the over-relaxed map, with the relaxation of the data set that the plan gives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,33 @@ from ...sets import DataProjection, ProximalStep
 from .schedule import Plan
 from .state import AnnealedState
 
-# A step goes this many times as far as the Difference Map's.
+# The length of a step relative to that of the Difference Map.
 RELAXATION = 1.5
-# What a step changes.
+# The fields of the state that a step changes.
 CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
 
 
 def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: float) -> tuple[AnnealedState, Array]:
-    """One step of the map, and whether the support of its point of A changed."""
+    """Take one step of the over-relaxed map.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, restricted to the rows of ``state``.
+    state : AnnealedState
+        The current state.
+    plan : Plan
+        The schedule of the run.
+    searched : float
+        The fraction of the search that has passed.
+
+    Returns
+    -------
+    state : AnnealedState
+        The state after the step.
+    changed : array of bool, shape (batch,)
+        Whether the support of the point of A has changed.
+    """
     data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched))), plan.kept(searched)
     w, w_image = data.correction(state.image, state.target, state.radius)
     u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
@@ -27,6 +46,6 @@ def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: fl
     sums: dict[str, Any] = {}
     if plan.averages(searched):
         sums = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
-    # A fixed point of the relaxed map need not agree with the data; a solution does.
+    # A fixed point of the relaxed map need not agree with the data, so the gap includes the distance w to B.
     gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
     return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **sums), changed

@@ -1,4 +1,4 @@
-"""The annealed Difference Map: a relaxed data set that hardens along the run, so that the search settles in the end."""
+"""The annealed Difference Map: a relaxed data set hardens during the run, so that the search settles at its end."""
 
 from __future__ import annotations
 
@@ -23,43 +23,64 @@ from .schedule import ALPHA, Plan
 from .search import CHANGING, RELAXATION, search_step
 from .state import AnnealedState, Phase
 
-# Where Phi is far from random, messages can lose their way: they may fit this many times worse than the average.
+# If Phi is far from random, messages can go astray: a posterior mean whose residual exceeds this multiple of that of
+# the average is rejected.
 WORSE = 4.0
-# A point of the search that fits this many times better than the average is no accident.
+# A point of the search whose residual is below this fraction of that of the average is taken as the solution.
 BETTER = 0.1
-# Entries below this fraction of the largest are left out where the number of nonzeros is not known.
+# If the number of nonzeros is not known, entries below this fraction of the largest one are dropped.
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 
 
 @dataclass(frozen=True)
 class AnnealedDifferenceMap(Solver):
-    """The Difference Map at beta = 1, over-relaxed, with a data set that hardens along the run; nothing is to be tuned.
+    """The annealed Difference Map, the default method.
+
+    It is the Difference Map at beta = 1, over-relaxed, with a relaxed data set that hardens during the run. It has no
+    parameters to tune. One step is::
 
         w <- Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
         u <- P_A(x - 2 w)
         x <- x + 1.5 (u - x + w)
 
-    A fixed point has u = P_A(u - Phi^H (Phi u - y) / alpha): it is one of iterative hard thresholding with step
-    1 / alpha. A small alpha asks for stability under large steps, and the map wanders; at alpha = 1 (unit columns) it
-    settles. alpha is relative to the mean squared norm of Phi's columns and rises geometrically over the iterations or
-    seconds that the run is given, so a smaller budget shortens the schedule instead of cutting it off.
-
-    With noise, no single point of the search is the best estimate of x. For recovery, the points of A in the second
-    half of the search, with 0.8 s entries, are averaged, and vector message passing (:class:`~sparsect.VectorAMP`),
-    started from the average and its spread, turns it into a posterior mean in the last fifth of the run. Where the map
-    has found a point of both sets, that is the answer. The *gap* is the norm of x_new - x and of w together, and while
-    messages are passed how far they disagree: that it closes then says that nothing would change any more, not that
-    Phi x = y.
+    The relaxation alpha rises during the search. For recovery, points of the search are then averaged, and message
+    passing turns the average into a posterior mean; see the notes.
 
     Parameters
     ----------
-    goal : "recovery" for the error of x: alpha goes from 0.03 to 0.5, and the answer is the posterior mean,
-        thresholded (the thresholded average where Phi's singular values are not known, or where it fits much better).
-        "approximation" for the error of Phi x: alpha goes from 0.15 to 1, the number of entries kept grows from s/2 to
-        s, and the answer is the last point of A, refitted.
-    learn_sparsity : keep as many entries as messages expect to be nonzero, having learned the density of x and the
-        noise from each row, instead of s. The search still starts from s, at which little depends on it; where it finds
-        a point of both sets, entries that are next to nothing are dropped.
+    goal : {'recovery', 'approximation'}, optional
+        ``'recovery'`` minimizes the error of x: alpha goes from 0.03 to 0.5, and the solution is the thresholded
+        posterior mean, or the thresholded average if the singular values of Phi are not known or if the average fits
+        much better. ``'approximation'`` minimizes the error of Phi x: alpha goes from 0.15 to 1, the number of entries
+        kept grows from s/2 to s, and the solution is the last point of A, refitted.
+    learn_sparsity : bool, optional
+        Whether to keep the number of nonzeros that message passing expects, after learning the density of x and the
+        noise level from each row, instead of s. The search still starts from s, but the solution depends little on it.
+        If the search finds a point of both sets, its negligible entries are dropped.
+
+    Notes
+    -----
+    A fixed point satisfies u = P_A(u - Phi^H (Phi u - y) / alpha), so it is a fixed point of iterative hard
+    thresholding with step 1 / alpha. If alpha is small, a fixed point must be stable under large steps, and the map
+    wanders; at alpha = 1 (for unit columns) it settles. alpha is relative to the mean squared norm of Phi's columns and
+    rises geometrically over the iterations or seconds of the run, so a smaller budget shortens the schedule instead of
+    cutting it off.
+
+    With noise, no single point of the search is the best estimate of x. For recovery, the points of A in the second
+    half of the search, with 0.8 s entries, are averaged. In the last fifth of the run, vector message passing
+    (:class:`~sparsect.VectorAMP`), started from the average and its spread, turns it into a posterior mean. If the map
+    has found a point of both sets, this point is the solution.
+
+    During the search, the *gap* is the norm of x_new - x and of w taken together. During message passing, it is the
+    disagreement of the messages: if it closes then, the solution no longer changes, but Phi x = y need not hold.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.AnnealedDifferenceMap())
+    >>> float(sparsect.support_recall(problem.x, result.x).min())
+    1.0
     """
 
     name: ClassVar[str] = "annealed-difference-map"
@@ -84,7 +105,7 @@ class AnnealedDifferenceMap(Solver):
 
     @property
     def approximates(self) -> bool:
-        """Whether the best fit with s nonzeros is asked for, not the x behind the data."""
+        """Whether the goal is the best fit with s nonzeros instead of the x behind the data."""
         return self.goal == "approximation"
 
     @property
@@ -93,7 +114,18 @@ class AnnealedDifferenceMap(Solver):
         return self.learn_sparsity
 
     def init(self, problem: Problem) -> AnnealedState:
-        """Start from the relaxed projection of 0."""
+        """Start from the relaxed projection of 0.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem to solve.
+
+        Returns
+        -------
+        AnnealedState
+            The initial state.
+        """
         plan = Plan.of(problem, self.goal)
         data = DataProjection(problem, ProximalStep(plan.alpha(0.0)))
         target, radius = data.target(problem)
@@ -123,9 +155,23 @@ class AnnealedDifferenceMap(Solver):
         )
 
     def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0, begun: bool = False) -> AnnealedState:
-        """One step of the part of the schedule that belongs to the ``fraction`` of the run that is over.
+        """Take one step of the search or of message passing, as the schedule demands.
 
-        ``begun`` says that messages are known to be passed already, which is looked up otherwise.
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : AnnealedState
+            The current state.
+        fraction : float, optional
+            The fraction of the run that has passed.
+        begun : bool, optional
+            Whether message passing is known to have begun. If False, this is looked up in the state.
+
+        Returns
+        -------
+        AnnealedState
+            The state after the step.
         """
         xp, plan = namespace(state.gap), Plan.of(problem, self.goal)
         searched = plan.searched(fraction)
@@ -138,12 +184,12 @@ class AnnealedDifferenceMap(Solver):
         return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
 
     def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
-        """The posterior mean with its s largest entries, or with as many as are expected to be nonzero."""
+        """Return the posterior mean with its s largest entries, or with the expected number of nonzeros."""
         if not self.learn_sparsity:
             return keep_largest(state.x, problem.sparsity)
         xp, n = namespace(state.x), state.x.shape[-1]
         ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
-        # No more than there are measurements, however strong the noise.
+        # With strong noise the learned density can exceed the number of measurements, which is the limit.
         most = min(problem.operator.shape)
         expected = (
             xp.astype(ranks, state.density.dtype)
@@ -152,7 +198,24 @@ class AnnealedDifferenceMap(Solver):
         return xp.where(expected, state.x, xp.zeros_like(state.x))
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
-        """Steps in blocks of rows that run side by side, one on each core."""
+        """Take several steps in blocks of rows that run in parallel, one on each core.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : AnnealedState
+            The current state.
+        goal : array, shape (batch,)
+            The gap at which each row is finished.
+        fractions : sequence of float
+            The fraction of the run that has passed before each step.
+
+        Returns
+        -------
+        AnnealedState
+            The state after the steps.
+        """
 
         def some_steps(part: Problem, running: AnnealedState, taken: int, goal: Array) -> tuple[AnnealedState, int]:
             return self._some_steps(part, running, fractions[taken:], goal)
@@ -162,9 +225,10 @@ class AnnealedDifferenceMap(Solver):
     def _some_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
     ) -> tuple[AnnealedState, int]:
-        """At least one step of those ahead, and how many: compiled ones until a row is done, or a single one.
+        """Take at least one of the given steps, and return the state and the number of steps taken.
 
-        On a GPU, where looking costs, as many as belong to one phase. ``state`` may be changed in place.
+        Compiled kernels step until a row is finished. Without them, a single step is taken, or on a GPU, where checking
+        rows is expensive, all steps of one phase. ``state`` may be changed in place.
         """
         plan, space = Plan.of(problem, self.goal), problem.operator.row_space
         searching = list(itertools.takewhile(lambda part: part <= 1, map(plan.searched, fractions)))
@@ -178,13 +242,28 @@ class AnnealedDifferenceMap(Solver):
             return self.step(problem, state, fractions[0]), 1
         ahead = fractions[: len(searching) or None]
         for number, fraction in enumerate(ahead):
-            # The first to pass messages may still have to search, the second to start.
+            # The first of these steps may still belong to the search, and the second may start the messages.
             after = self.step(problem, state, fraction, begun=not searching and number > 1)
             state = cast(AnnealedState, kept_where_done(goal, state, after))
         return state, len(ahead)
 
     def estimate(self, problem: Problem, state: AnnealedState) -> Array:
-        """The refitted point of A; or the thresholded posterior mean or average, or a point of A that is in B."""
+        """Return the refitted point of A, or for recovery the posterior mean, the average or a point of both sets.
+
+        The posterior mean and the average are thresholded.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : AnnealedState
+            The current state.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The solution, with at most ``problem.sparsity`` nonzeros in each row unless their number is learned.
+        """
         if self.goal == "approximation":
             return refit(problem.operator, problem.y, state.sparse)
         xp = namespace(state.x)
@@ -197,7 +276,7 @@ class AnnealedDifferenceMap(Solver):
         return self._significant(state, answer) if self.learn_sparsity else answer
 
     def _significant(self, state: AnnealedState, answer: Array) -> Array:
-        """``answer`` without entries that are next to nothing where the search has found a point of both sets."""
+        """Drop negligible entries in rows where the search has found a point of both sets."""
         xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
         kept = (size > least * xp.max(size, axis=-1)[:, None]) | state.passes_messages[:, None]

@@ -1,4 +1,4 @@
-"""Where a run of the annealed map stands: its phase, the point of the search, the running sums, the messages."""
+"""The state of the annealed map: its phase, the point of the search, the running sums, the messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from enum import IntEnum
 from ...backend.arrays import Array, namespace, squared_norm
 from ..vamp import MessageState
 
-# A row with a gap below this, relative to its start, has found a point of both sets.
+# A row has found a point of both sets if its gap, relative to its scale, is below this.
 CLOSED = 1e-4
 
 
 class Phase(IntEnum):
-    """What a row is doing."""
+    """The phase of a row.
+
+    Attributes
+    ----------
+    SEARCH
+        The row searches for a point of both sets.
+    MESSAGES
+        The row passes messages.
+    """
 
     SEARCH = 0
     MESSAGES = 1
@@ -21,11 +29,26 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AnnealedState(MessageState):
-    """The search and, where messages follow it, the messages: what there is none of is None.
+    """The state of :class:`AnnealedDifferenceMap`, with the fields of the messages that may follow the search.
 
-    ``phase`` is a :class:`Phase` for each row. ``x`` is the iterate, later the posterior mean; ``sparse`` the last
-    point of A, later the thresholded mean; ``total`` and ``power`` add up points of A and their squared norms over
-    ``count`` steps.
+    Fields that are not used are None. ``x`` is the iterate during the search, later the posterior mean.
+
+    Attributes
+    ----------
+    phase : array of int, shape (batch,)
+        The :class:`Phase` of each row.
+    image : array, shape (batch, rank)
+        The image coordinates of the iterate.
+    sparse : array, shape (batch, n)
+        The last point of A, later the thresholded posterior mean.
+    total : array, shape (batch, n)
+        The sum of the averaged points of A.
+    power : array, shape (batch,)
+        The sum of their squared norms.
+    count : array, shape (batch,)
+        The number of averaged points.
+    radius : array, shape (batch,)
+        The distance from the target that B allows.
     """
 
     phase: Array
@@ -38,30 +61,31 @@ class AnnealedState(MessageState):
 
     @property
     def passes_messages(self) -> Array:
-        """(batch,), whether each row has left the search for messages."""
+        """Whether each row has left the search and passes messages, shape (batch,)."""
         return self.phase == int(Phase.MESSAGES)
 
     @property
     def closed(self) -> Array:
-        """(batch,), whether the gap of each row says that it has found a point of both sets, or come to rest."""
+        """Whether the gap of each row shows that it has found a point of both sets or has settled, shape (batch,)."""
         return self.gap <= CLOSED * self.scale
 
     @property
     def averaged(self) -> Array:
-        """(batch,), whether each row has anything to average."""
+        """Whether points of A have been averaged in each row, shape (batch,)."""
         return self.count > 0
 
     @property
     def mean(self) -> Array:
-        """(batch, n), the average of points of A; zero where there is none."""
+        """The average of points of A, zero where there are none, shape (batch, n)."""
         return self.total / self._steps[:, None]
 
     @property
     def spread(self) -> Array:
-        """(batch,), mean squared deviation of an entry of these points from their average."""
+        """The mean squared deviation of an entry of these points from their average, shape (batch,)."""
         mean = self.mean
         return (self.power / self._steps - squared_norm(mean)) / mean.shape[-1]
 
     @property
     def _steps(self) -> Array:
+        """The number of averaged points, or 1 where there are none."""
         return namespace(self.count).where(self.averaged, self.count, namespace(self.count).ones_like(self.count))
