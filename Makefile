@@ -5,7 +5,7 @@ BIN := .venv/bin
 GPU_PYTHON ?= python3
 FUZZ_SEED ?= $(shell date +%s)
 
-.PHONY: help demo test test-torch test-machines test-gpu fuzz lint bench clean
+.PHONY: help demo test test-fast test-torch test-machines test-gpu fuzz lint bench clean
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -14,6 +14,9 @@ demo: .venv/installed  ## reconstruct a sample photograph with every method: tab
 
 test: .venv/installed-dev  ## run the tests on NumPy and array-api-strict
 	$(BIN)/pytest -q
+
+test-fast: .venv/installed-dev  ## the tests that take less than a minute together, while editing
+	$(BIN)/pytest -q -m "not slow" tests
 
 test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
 	$(BIN)/pytest -q tests/test_libraries.py --library torch

@@ -12,6 +12,8 @@ import scipy.io
 
 import sparsect
 
+pytestmark = pytest.mark.slow
+
 # The map of the paper instead of the default.
 MAP = ("--method", "difference-map")
 

@@ -11,6 +11,8 @@ import scipy.sparse
 import sparsect
 from sparsect import images
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def photographs(tmp_path, rng):

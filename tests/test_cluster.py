@@ -21,7 +21,7 @@ from sparsect.dictionary.cluster import Cluster
 from sparsect.images import PatchSource
 
 # Whoever is killed leaves sockets and tasks behind.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 ROUNDS = 3
 
 

@@ -14,7 +14,7 @@ from sparsect.backend import files
 from sparsect.dictionary.cluster import Cluster
 from sparsect.images.coding import Settings, code, partitions
 
-pytestmark = pytest.mark.numerical
+pytestmark = [pytest.mark.numerical, pytest.mark.slow]
 
 SETTINGS = Settings(sparsect.OrderRecursiveMatchingPursuit(), 5)
 

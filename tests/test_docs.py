@@ -12,6 +12,8 @@ import pytest
 import sparsect
 from sparsect.cli import cli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 

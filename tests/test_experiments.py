@@ -21,6 +21,8 @@ from sparsect.paper.rows import Rows
 from sparsect.paper.summary import at_end, curve, time_to_reach
 from sparsect.paper.tables import snr_table
 
+pytestmark = pytest.mark.slow
+
 SMALL = Setting(30, 60, 4, 20.0)
 
 

@@ -6,7 +6,7 @@ import pytest
 import sparsect
 from sparsect import AlternatingMap, DifferenceMap
 
-pytestmark = pytest.mark.numerical
+pytestmark = [pytest.mark.numerical, pytest.mark.slow]
 
 
 def mean_snr(problem, method, **options):

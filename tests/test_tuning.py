@@ -17,6 +17,8 @@ from sparsect import InputError, tuning
 from sparsect.backend import files
 from sparsect.tuning import GRIDS, LinearGrid, LogarithmicGrid, Training, tune, tuned
 
+pytestmark = pytest.mark.slow
+
 TINY = Training(m=20, n=40, sparsities=(3, 5), snr_db=20.0, problems=2, seed=7)
 
 
