@@ -134,3 +134,12 @@ def test_command_line(shell):
     assert "--precision" in done.stderr
     done = shell("learn", "nowhere", "--device", "tpu")
     assert "device" in done.stderr
+
+
+def test_recover_takes_a_device():
+    problem = sparsect.random_problem(20, 40, 3, rng=0)
+    plain = sparsect.recover(problem.Phi, problem.y, 3)
+    for device in ("cpu", "auto"):
+        np.testing.assert_allclose(sparsect.recover(problem.Phi, problem.y, 3, device=device).x, plain.x, atol=1e-4)
+    with pytest.raises(InputError, match="device: got 'tpu'"):
+        sparsect.recover(problem.Phi, problem.y, 3, device="tpu")

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .backend import files
+from .backend.arrays import floating, on_host
 from .backend.checks import choice, reject
-from .backend.devices import too_many_rows
-from .operators import as_operator
+from .backend.devices import place, too_many_rows
+from .operators import Operator, as_operator
 from .problems import Problem
 from .run.loop import Snapshot, solve
 from .run.result import Result
 from .run.trace import Measure
 from .solvers import METHODS
-from .solvers.base import Solver, check_solver
+from .solvers.base import Solver, check_solver, device_for
 from .unknown_sparsity import recover_unknown
 
 # The method that is used if none is given.
@@ -58,6 +59,7 @@ def recover(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     refit: bool = False,
+    device: str | None = None,
 ) -> Result:
     """Find x with at most ``sparsity`` nonzeros and Phi x close to y.
 
@@ -107,6 +109,9 @@ def recover(
         The number of iterations between two saves.
     refit : bool, optional
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
+    device : str, optional
+        Where to compute: "cpu", "cuda", one of several GPUs as in "cuda:1", or "auto" for a GPU if there is one and the
+        method runs on it. If y is in main memory, so is the result. Default: where y is.
 
     Returns
     -------
@@ -148,10 +153,24 @@ def recover(
         "checkpoint_every": checkpoint_every,
         "refit": refit,
     }
-    if isinstance(sparsity, str):
-        choice("sparsity", sparsity, ("auto",))
-        with too_many_rows():
-            return recover_unknown(as_operator(Phi), y, solver, noise_norm, **options)
     with too_many_rows():
-        problem = Problem(Phi, y, sparsity, noise_norm)
-    return solve(problem, solver, **options)
+        operator, data = _placed(as_operator(Phi), y, device_for(solver, device))
+        if isinstance(sparsity, str):
+            choice("sparsity", sparsity, ("auto",))
+            result = recover_unknown(operator, data, solver, noise_norm, **options)
+        else:
+            result = solve(Problem(operator, data, sparsity, noise_norm), solver, **options)
+    return result if data is y or not on_host(y) else result.to_numpy()
+
+
+def _placed(operator: Operator, y: Any, device: str | None) -> tuple[Operator, Any]:
+    """Move Phi and y to a device; they come back unchanged if they are there already or "auto" finds no GPU."""
+    if device is None or (device == "auto" and not operator.is_dense):
+        return operator, y
+    data = floating("y", y)
+    placed = place(data, device)
+    if placed is data or (on_host(placed) and on_host(data)):
+        return operator, y
+    if not operator.is_dense:
+        raise reject("device", f"{device!r} with a sparse or matrix-free Phi", "'cpu', or a dense Phi")
+    return as_operator(place(operator.Phi, device)), placed

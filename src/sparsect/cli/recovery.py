@@ -16,17 +16,15 @@ from rich.table import Table
 
 from .. import tuning
 from ..backend import files
-from ..backend.arrays import on_host, to_numpy
+from ..backend.arrays import to_numpy
 from ..backend.checks import InputError, choice, reject
-from ..backend.devices import place
 from ..metrics import snr_db
 from ..problems import Problem, random_problem
-from ..recover import DEFAULT, check_noise_norm
+from ..recover import DEFAULT
 from ..recover import recover as sparsect_recover
 from ..reporting import plots
-from ..run.loop import Snapshot, solve
+from ..run.loop import Snapshot
 from ..run.result import Result
-from ..solvers.base import device_for
 from ..tuning import Training
 from .common import NAMES, bar_on_terminal, check_outputs, configured, on_a_device
 
@@ -88,19 +86,13 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     else:
         problem = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
-    placed = _placed(problem, device_for(solver, options["device"]))
-    check_noise_norm(solver, options["noise_norm"])
-    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit")}
+    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "device")}
     with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
-        if options["sparsity"] == "auto":
-            # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
-            watch = show if options["noise_norm"] is None else None
-            y = placed.y[0] if problem.single else placed.y
-            limits |= {"noise_norm": options["noise_norm"], "callback": watch}
-            result = sparsect_recover(placed.operator, y, "auto", solver, **limits)
-        else:
-            result = solve(placed, solver, callback=show, **limits)
-    result = result.to_numpy()
+        # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
+        several = options["sparsity"] == "auto" and options["noise_norm"] is not None
+        limits |= {"noise_norm": options["noise_norm"], "callback": None if several else show}
+        y = problem.y[0] if problem.single else problem.y
+        result = sparsect_recover(problem.operator, y, options["sparsity"], solver, **limits)
     if options["out"] is not None:
         result.save(options["out"])
     if options["plot"] is not None:
@@ -213,21 +205,6 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     sparsity = 0 if options["sparsity"] == "auto" else options["sparsity"]
     return Problem(Phi, y, sparsity, options["noise_norm"], truth)
-
-
-def _placed(problem: Problem, device: str | None) -> Problem:
-    """Move a problem to a device; return it unchanged if it is there already."""
-    if device in (None, "cpu") or (device == "auto" and not problem.operator.is_dense):
-        return problem
-    y = place(problem.y, device)
-    if on_host(y):
-        return problem
-    if not problem.operator.is_dense:
-        raise reject("--device", f"{device!r} with a sparse matrix", "'cpu', or a dense matrix")
-    noise_norm = None if problem.noise_norm is None else to_numpy(problem.noise_norm)
-    whole = Problem(place(problem.operator.Phi, device), y, problem.sparsity, noise_norm)
-    whole.single = problem.single
-    return whole
 
 
 def _dense(array: Any) -> Any:
