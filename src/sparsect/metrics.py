@@ -100,7 +100,7 @@ def _pair(truth: Any, estimate: Any) -> tuple[Array, Array]:
     truth, estimate = floating("truth", truth, finite=False), floating("estimate", estimate, finite=False)
     namespace(truth, estimate)
     if truth.ndim == 0 or truth.shape[-1] == 0:
-        raise reject("truth", f"shape {tuple(truth.shape)}", "rows of at least one number")
+        raise reject("truth", f"shape {tuple(truth.shape)}", "have rows of at least one number")
     if truth.shape != estimate.shape:
-        raise reject("estimate", f"shape {tuple(estimate.shape)}", f"that of the truth, {tuple(truth.shape)}")
+        raise reject("estimate", f"shape {tuple(estimate.shape)}", f"have the shape of the truth, {tuple(truth.shape)}")
     return truth, estimate

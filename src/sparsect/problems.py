@@ -78,11 +78,11 @@ class Problem:
         operator = as_operator(Phi)
         m, n = operator.shape
         y = floating("y", y)
-        expected = f"({m},) or (batch, {m}) with at least one row, to match Phi of shape ({m}, {n})"
+        expected = f"have shape ({m},) or (batch, {m}) with at least one row, to match Phi of shape ({m}, {n})"
         if y.ndim not in (1, 2) or y.shape[-1] != m or y.shape[0] == 0:
             turned = y.ndim == 2 and y.shape[0] == m and y.shape[-1] != m
-            hint = "; signals are rows: pass y.T" if turned else ""
-            raise reject("y", f"shape {tuple(y.shape)}", expected + hint)
+            hint = "Signals are rows: pass y.T." if turned else ""
+            raise reject("y", f"shape {tuple(y.shape)}", expected, hint)
         self.single = y.ndim == 1
         self.Phi = Phi
         self.operator, y = operator.prepared(y[None, :] if self.single else y)
@@ -166,7 +166,9 @@ class Problem:
             return self, Units(None, None)
         limits = xp.finfo(like.dtype)
         if not ((x_unit > 1e4 * float(limits.smallest_normal)) & (x_unit < 1e-4 * float(limits.max))).all():
-            raise reject("y", f"sizes at which x leaves the range of {like.dtype}", "y scaled nearer to Phi")
+            raise reject(
+                "y", f"sizes at which x leaves the range of {like.dtype}", "have a scale nearer to that of Phi"
+            )
         of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
         scaled = self._replaced(
             operator=self.operator.to_scale,
@@ -310,7 +312,7 @@ def _noise_norms(noise_norm: Any, y: Array) -> Array:
     if np.iscomplexobj(values):
         raise reject("noise_norm", "complex numbers", "numbers of at least 0")
     if values.ndim == 1 and values.size not in (1, batch):
-        raise reject("noise_norm", f"{values.size} values", f"one number, or one for each of {batch} rows")
+        raise reject("noise_norm", f"{values.size} values", f"be one number, or one for each of {batch} rows")
     if (values < 0).any():
         raise reject("noise_norm", f"{values.min():g}", "a number of at least 0 (a norm, not a squared norm)")
     return xp.astype(from_numpy(np.broadcast_to(values, (batch,)).copy(), y), real_dtype(y))
@@ -321,5 +323,5 @@ def _truth(x: Any, shape: tuple[int, int]) -> Array:
     x = floating("x", x, dimensions=(1, 2))
     rows = x[None, :] if x.ndim == 1 else x
     if tuple(rows.shape) != shape:
-        raise reject("x", f"shape {tuple(x.shape)}", f"{shape}, one row for each row of y")
+        raise reject("x", f"shape {tuple(x.shape)}", f"have shape {shape}, one row for each row of y")
     return rows

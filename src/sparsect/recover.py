@@ -40,7 +40,7 @@ def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
     """
     if noise_norm is not None and not solver.uses_noise_norm:
         using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
-        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"it with {using}")
+        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
 
 
 def recover(

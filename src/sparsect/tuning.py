@@ -90,7 +90,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if not self.sparsities:
-            raise reject("sparsities", "none", "at least one")
+            raise reject("sparsities", "none", "hold at least one number")
         for s in self.sparsities:
             whole_number("sparsities", s, 0, self.n)
         whole_number("problems", self.problems, 1)
@@ -414,7 +414,8 @@ class _Rows:
             raise reject(
                 "rows",
                 f"{self.path}, which holds results of something else",
-                "another file, or this one removed to start over",
+                "another file",
+                "Remove it to start over.",
             )
         for number, line in enumerate(whole[1:], start=2):
             try:

@@ -72,7 +72,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
         return dataclasses.replace(result, sparsity="auto")
     for name in ("checkpoint", "callback"):
         if options.get(name) is not None:
-            raise reject(name, "a value with sparsity='auto' and noise_norm", "None: several runs are made")
+            raise reject(name, "a value with sparsity='auto' and noise_norm", "None, since several runs are made")
     budget = options.pop("max_seconds", None)
     if budget is not None:
         budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)

@@ -18,7 +18,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from .checks import InputError, reject, shown
+from .checks import reject, shown
 
 Array = Any
 Namespace = Any
@@ -55,7 +55,7 @@ def namespace(*arrays: Array) -> Namespace:
         return compat.array_namespace(*arrays)
     except TypeError:
         kinds = " and ".join(sorted({type(array).__module__.split(".")[0] for array in arrays}))
-        raise InputError(f"Phi, y: got arrays of {kinds}, accepted is one array library for both") from None
+        raise reject("Phi, y", f"arrays of {kinds}", "be arrays of one library") from None
 
 
 def is_numpy(xp: Namespace) -> bool:
@@ -364,11 +364,13 @@ def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None, f
         raise reject(name, f"an array of dtype {array.dtype}", ACCEPTED_DTYPES)
     if dimensions is not None and array.ndim not in dimensions:
         wanted = " or ".join(str(count) for count in dimensions)
-        raise reject(name, f"an array with {array.ndim} dimensions, shape {tuple(array.shape)}", f"{wanted} dimensions")
+        raise reject(
+            name, f"an array with {array.ndim} dimensions, shape {tuple(array.shape)}", f"have {wanted} dimensions"
+        )
     sound = xp.isfinite(array)
     if finite and not bool(xp.all(sound)):
         bad = int(xp.sum(xp.astype(~sound, xp.int64)))
-        raise reject(name, f"{bad} entries that are NaN or infinite", "finite entries only")
+        raise reject(name, f"{bad} entries that are NaN or infinite", "have finite entries only")
     return array
 
 
@@ -391,7 +393,7 @@ def check_magnitude(name: str, array: Array) -> None:
     count = math.prod(array.shape)
     if size and not 1e4 * float(limits.smallest_normal) ** 0.5 < size < 0.1 * (float(limits.max) / count) ** 0.5:
         received = f"entries whose squares leave the range of {array.dtype}"
-        raise reject(name, received, f"{name} scaled nearer to 1, or a wider dtype")
+        raise reject(name, received, "have entries nearer to 1, or a wider dtype")
 
 
 def check_indices(array: Any) -> None:

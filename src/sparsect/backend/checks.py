@@ -14,6 +14,10 @@ from typing import Any
 LONGEST = 120
 
 
+# Verbs that the rule of an error may begin with instead of "be".
+VERBS = ("be ", "come ", "differ ", "exist", "fit ", "have ", "hold ", "leave ", "lie ", "not ", "vary", "yield ")
+
+
 class InputError(ValueError):
     """Error raised for an argument, file or option that cannot be used.
 
@@ -83,24 +87,27 @@ def _outside() -> int:
     return level
 
 
-def reject(name: str, received: object, accepted: str) -> InputError:
-    """Build the error that every check raises.
+def reject(name: str, received: object, rule: str, hint: str = "") -> InputError:
+    """Build the error that every check raises: "`name` must be ..., got ...".
 
     Parameters
     ----------
     name : str
-        Name of the argument.
+        Name of the argument, option or file.
     received : object
         Description of the value received.
-    accepted : str
-        Description of the accepted values.
+    rule : str
+        Description of the accepted values. It follows "must be", or "must" if it begins with one of ``VERBS``.
+    hint : str, optional
+        A sentence that suggests what to do.
 
     Returns
     -------
     InputError
         The error, to be raised by the caller.
     """
-    return InputError(f"{name}: got {received}, accepted is {accepted}")
+    must = rule if rule.startswith(VERBS) else f"be {rule}"
+    return InputError(f"`{name}` must {must}, got {received}." + (f" {hint}" if hint else ""))
 
 
 def shown(value: object) -> str:
@@ -263,7 +270,7 @@ def within(name: str, values: Any, low: float, high: float) -> None:
         If an entry is out of range or NaN.
     """
     if not ((values >= low) & (values <= high)).all():
-        raise reject(name, "an entry out of range", f"numbers from {low} to {high}")
+        raise reject(name, "an entry out of range", f"lie between {low} and {high}")
 
 
 def choice(name: str, value: object, options: Iterable[str]) -> str:
@@ -293,5 +300,5 @@ def choice(name: str, value: object, options: Iterable[str]) -> str:
         return value
     spelled = {option.lower(): option for option in known}
     nearest = difflib.get_close_matches(value.lower(), spelled, n=1) if isinstance(value, str) else []
-    hint = f" (did you mean {spelled[nearest[0]]!r}?)" if nearest else ""
-    raise reject(name, shown(value), "one of " + ", ".join(repr(option) for option in known) + hint)
+    hint = f"Did you mean {spelled[nearest[0]]!r}?" if nearest else ""
+    raise reject(name, shown(value), "one of " + ", ".join(repr(option) for option in known), hint)

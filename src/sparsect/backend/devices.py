@@ -238,7 +238,7 @@ def place(array: Array, device: Any) -> Array:
         if name == "auto":
             return array
         why = "was built without CUDA" if torch.version.cuda is None else "finds no GPU that it can use"
-        raise InputError(f"device: got {name!r}, but torch {why}; accepted is 'cpu' or 'auto'")
+        raise reject("device", f"{name!r}, but torch {why}", "'cpu' or 'auto'")
     if name == "auto":
         if not on_host(array):
             return array

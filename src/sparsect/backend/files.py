@@ -404,13 +404,13 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
     }
     suffix = Path(name).suffix.lower()
     if suffix not in readers:
-        raise InputError(f"{name}: got a file of type {suffix or 'unknown'!r}, accepted is {FORMATS}")
+        raise reject(name, f"a file of type {suffix or 'unknown'!r}", f"a file of type {FORMATS}")
     with _clear_errors(name):
         check_size(name, os.stat(name).st_size)
         found = readers[suffix](name)
     if not isinstance(found, dict):
         if wanted is not None:
-            raise InputError(f"{name}:{wanted}: got a file that holds one array without a name, accepted is {name}")
+            raise reject(f"{name}:{wanted}", "a file with one array that has no name", f"given as {name}")
         return found
     if wanted is not None:
         return found[choice(f"{name}: array", wanted, found)]
@@ -525,7 +525,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if not stat.S_ISREG(mode):
         found = "a folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
-        raise InputError(f"{path}: got {found}, accepted is a regular file")
+        raise reject(str(path), found, "a regular file")
 
 
 def check_size(path: str | os.PathLike[str], size: int) -> None:
@@ -546,4 +546,4 @@ def check_size(path: str | os.PathLike[str], size: int) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**36
     if size > memory // 2:
         limit = f"half of memory, {memory / 2**31:.1f} GiB"
-        raise InputError(f"{path}: its arrays take {size / 2**30:.1f} GiB, accepted is up to {limit}")
+        raise reject(str(path), f"arrays of {size / 2**30:.1f} GiB", f"fit into {limit}")

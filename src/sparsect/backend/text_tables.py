@@ -61,7 +61,7 @@ def read(path: str) -> Array:
     """
     lines, empty = _lines(path)
     if not lines:
-        raise reject(path, "no numbers", "a line for each row")
+        raise reject(path, "no numbers", "have a line for each row")
     # The first line may be a header, whose names may contain any character.
     delimiter = _delimiter(lines[min(1, len(lines) - 1)][1])
     number, first = lines[0][0], _cells(lines[0][1], delimiter)
@@ -70,23 +70,25 @@ def read(path: str) -> Array:
         names, lines = first, lines[1:]
     for gap in empty:
         if lines[0][0] < gap < lines[-1][0]:
-            raise reject(f"{path}, line {gap}", "an empty line between numbers", "no empty line")
+            raise reject(f"{path}, line {gap}", "an empty line between numbers", "hold numbers")
     values, whole = _numbers(path, lines, delimiter)
     columns = values.shape[1]
     if len(lines) > 1 and (names is None or len(names) != columns) and _may_be_decimals(lines):
         got = "pairs of whole numbers that may be numbers with decimal commas"
-        accepted = "decimal points, or pairs with a space after the comma or two names above them"
+        accepted = "have decimal points, or pairs with a space after the comma or two names above them"
         raise reject(f"{path}, line {lines[0][0]}", got, accepted)
     if names is not None and (len(names) == columns - 1 or (names[0] in UNNAMED and len(names) == columns)):
         # A single line is no evidence of numbering, unless the header has an empty name for the column.
         counted = _counts_from(values[:, 0], whole[:, 0]) in (0, 1) and (len(values) > 1 or len(names) == columns)
         if not counted:
             got = "no name for the first column, which does not count the lines"
-            raise reject(f"{path}, line {number}", got, "a name for every column, or a first column 0, 1, 2, ...")
+            raise reject(f"{path}, line {number}", got, "have a name for every column, or a first column 0, 1, 2, ...")
         values, whole, names = values[:, 1:], whole[:, 1:], names[1 - columns :]
         columns -= 1
     if names is not None and len(names) != columns and delimiter is not None:
-        raise reject(f"{path}, line {number}", f"{len(names)} names for {columns} columns", "a name for every column")
+        raise reject(
+            f"{path}, line {number}", f"{len(names)} names for {columns} columns", "have a name for every column"
+        )
     if names is None:
         if _is_header(values, whole):
             values, whole = values[1:], whole[1:]
@@ -94,11 +96,11 @@ def read(path: str) -> Array:
             shown = ", ".join(f"{value:.0f}" for value in values[0, :3]) + (", ..." if columns > 3 else "")
             got = f"{shown}, which may be column names or numbers"
             raise reject(
-                f"{path}, line {number}", got, "column names after a '#', or numbers with decimal points (0.0)"
+                f"{path}, line {number}", got, "be column names after a '#', or numbers with decimal points (0.0)"
             )
     if (names is None or names[0].lower() in ONCE_AN_INDEX) and _is_doubtful(values.T, whole.T, at_least=3):
         got = "numbers that count the lines, which may be an index or data"
-        accepted = "data with decimal points (0.0), no index, or a header with an empty name for it"
+        accepted = "be data with decimal points (0.0), left out, or below an empty name"
         raise reject(f"{path}, column 1", got, accepted)
     return _squeezed(values)
 
@@ -166,10 +168,10 @@ def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> 
         cells = _cells(line, delimiter)
         if rows and len(cells) != len(rows[0]):
             got = f"{len(cells)} cells, and {len(rows[0])} in the lines before it"
-            raise reject(f"{path}, line {number}", got, "as many in every line")
+            raise reject(f"{path}, line {number}", got, "have as many cells as the lines before")
         if commas:
             if "." in line:
-                raise reject(f"{path}, line {number}", "decimal points beside decimal commas", "one of them in a file")
+                raise reject(f"{path}, line {number}", "decimal points beside decimal commas", "have one kind of them")
             ambiguous = ambiguous and all(THOUSANDS.fullmatch(cell) for cell in cells if "," in cell)
         pointed = [cell.replace(",", ".") for cell in cells] if commas else cells
         for column, cell in enumerate(pointed):
@@ -179,10 +181,10 @@ def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> 
         rows.append(np.array(pointed, dtype=np.float64))
         whole.append([WHOLE.fullmatch(cell) is not None for cell in pointed])
         if not np.isfinite(rows[-1]).all():
-            raise reject(f"{path}, line {number}", "a number beyond the range of float64", "finite numbers")
+            raise reject(f"{path}, line {number}", "a number beyond the range of float64", "hold finite numbers")
     if ambiguous:
         got = "numbers such as 1,234, whose commas may mark decimals or thousands"
-        raise reject(f"{path}, line {lines[0][0]}", got, "decimal points, or no marks for thousands")
+        raise reject(f"{path}, line {lines[0][0]}", got, "have decimal points, or no marks for thousands")
     return np.array(rows), np.array(whole)
 
 

@@ -44,7 +44,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     """
     dictionary = load_dictionary(options["dictionary"])
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
-        raise reject("--sparsity", options["sparsity"], f"0 to {dictionary.Phi.shape[1]}")
+        raise reject("--sparsity", options["sparsity"], f"a whole number from 0 to {dictionary.Phi.shape[1]}")
     settings = Settings(
         solver=for_images(options["method"]),
         **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},

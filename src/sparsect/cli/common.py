@@ -78,7 +78,7 @@ def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None 
             raise reject(f"--set {name}", repr(value), accepted) from None
     if alpha is not None:
         if not any(field.name == "data_set" for field in _fields(kind)):
-            raise reject("--alpha", f"{alpha:g} with {method!r}", "it with difference-map and alternating-map only")
+            raise reject("--alpha", f"{alpha:g} with {method!r}", "used with difference-map or alternating-map")
         chosen["data_set"] = ProximalStep(alpha)
     return built("--method", method, kind, **chosen)
 
@@ -178,11 +178,11 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*arguments: Any, scheduler: str | None, workers: int | None, tls: Any, **options: Any) -> None:
         if scheduler is None and (workers is not None or tls is not None):
-            raise InputError("--workers, --tls: got them without --scheduler, accepted are they with it")
+            raise InputError("`--workers` and `--tls` must be used with `--scheduler`.")
         if scheduler and workers is not None:
-            raise InputError("--workers: got it with an address, accepted is it with --scheduler alone")
+            raise InputError("`--workers` must be used with `--scheduler` alone, got an address.")
         if scheduler == "" and tls is not None:
-            raise InputError("--tls: got it without an address, accepted is it with a tls:// address")
+            raise InputError("`--tls` must be used with a tls:// address, got none.")
 
         @contextlib.contextmanager
         def cluster() -> Iterator[Cluster | None]:

@@ -195,7 +195,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     """
     check_outputs(out, ".npz", options["plot"])
     if (options["mu"] is None) != (options["lam"] is None):
-        raise InputError("--mu, --lam: got one of them, accepted are both or none")
+        raise InputError("`--mu` and `--lam` must be given together, got one of them.")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
     # On a cluster the workers use the device, not this process.
     device = "cpu" if on_cluster else options["device"]
@@ -300,7 +300,7 @@ def _named(methods: list[str]) -> dict[str, Solver]:
     for method in dict.fromkeys(methods):
         solver = for_images(method)
         if solver.name in solvers:
-            raise reject("--method", f"two solvers called {solver.name!r}", "a name of its own for each")
+            raise reject("--method", f"two solvers called {solver.name!r}", "have names of their own")
         solvers[solver.name] = solver
     return solvers
 
@@ -329,7 +329,7 @@ def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Arra
     _check_overwriting([image, options.get("mask"), options["truth"], options["dictionary"]], [Path(out)])
     truth = None if options["truth"] is None else images.read_image(options["truth"])
     if truth is not None and truth.shape != given.shape:
-        raise reject("--truth", f"an image of shape {truth.shape}", f"one like the image, {given.shape}")
+        raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {given.shape}")
     return given, out, truth
 
 
@@ -338,7 +338,7 @@ def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
     taken = {os.path.realpath(name) for name in inputs if name is not None}
     for path in outputs:
         if os.path.realpath(path) in taken:
-            raise reject("--out", f"a place where {path} would be overwritten, which is read", "another one")
+            raise reject("--out", f"a place where {path} would be overwritten, which is read", "another place")
 
 
 def _restore(

@@ -74,15 +74,17 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     _check_outputs((matrix, data, options["truth"]), options)
     options["sparsity"] = _sparsity(options["sparsity"])
     if options["alpha"] is not None and options["noise_norm"] is not None:
-        raise InputError("--alpha, --noise-norm: got both, accepted is one of them")
+        raise InputError("`--alpha` and `--noise-norm` must not be given together.")
     if size is not None:
         if any(name is not None for name in (matrix, data, options["truth"])):
-            raise InputError("--random: got files as well, accepted is either --random or --matrix and --data")
+            raise InputError(
+                "`--random` must not be given together with files: give `--random`, or `--matrix` and `--data`."
+            )
         problem = _random(size, options)
     elif matrix is None or data is None:
-        raise InputError("--matrix, --data: got none or one of them, accepted are both, or --random MxN")
+        raise InputError("`--matrix` and `--data` must be given together: give both, or `--random MxN`.")
     elif any(options[name] is not None for name in ("snr", "batch", "seed")):
-        raise InputError("--snr, --batch, --seed: got with files, accepted is with --random only")
+        raise InputError("`--snr`, `--batch` and `--seed` must be used with `--random`, got files.")
     else:
         problem = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
@@ -187,7 +189,7 @@ def _size(option: str, size: str) -> tuple[int, int]:
     """Read a size such as 400x1000."""
     sides = re.fullmatch(r"(\d{1,9})[xX](\d{1,9})", size)
     if sides is None:
-        raise reject(option, repr(size), "rows x columns, such as 400x1000")
+        raise reject(option, repr(size), "given as rows x columns, such as 400x1000")
     return int(sides[1]), int(sides[2])
 
 

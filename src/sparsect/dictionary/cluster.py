@@ -77,7 +77,7 @@ class Cluster:
         device: str | None = None,
     ) -> None:
         if tls is not None and len(tls) != 3:
-            raise reject("tls", f"{len(tls)} names", "three: certificate authority, certificate and key")
+            raise reject("tls", f"{len(tls)} names", "three names: certificate authority, certificate and key")
         self._scheduler, self._tls, self._device = scheduler, tls, device
         self._workers = _cores() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()

@@ -456,7 +456,7 @@ def _signals(source: Source, count: int, seed: int, number: int) -> Array:
             break
     signals = xp.concat(parts)
     if signals.shape[0] == 0:
-        raise reject("source", "signals that are all constant", "signals that vary")
+        raise reject("source", "signals that are all constant", "hold signals that vary")
     if missing:
         weights = from_numpy(generate.standard_normal((missing, signals.shape[0])), signals)
         signals = xp.concat([signals, xp.astype(weights, signals.dtype) @ signals])

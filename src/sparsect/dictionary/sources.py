@@ -130,7 +130,7 @@ class ArraySource:
         self._signals = floating("signals", signals, dimensions=(2,))
         self.size = int(self._signals.shape[0])
         if self.size == 0:
-            raise reject("signals", f"shape {tuple(self._signals.shape)}", "at least one row")
+            raise reject("signals", f"shape {tuple(self._signals.shape)}", "have at least one row")
         self._batch_size = whole_number("batch_size", batch_size, 1)
         self._device = device
         self.batches = -(-self.size // self._batch_size)
@@ -202,15 +202,19 @@ class DaskSource:
 
     def __init__(self, signals: Any) -> None:
         if signals.ndim != 2:
-            raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "2 dimensions")
+            raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "have 2 dimensions")
         if signals.dtype.kind in "iub":
             signals = signals.astype(np.float64)
         if signals.dtype not in (np.float32, np.float64):
-            raise reject("signals", f"a Dask array of {signals.dtype}", "real numbers: float32, float64 or integers")
+            raise reject(
+                "signals", f"a Dask array of {signals.dtype}", "hold real numbers: float32, float64 or integers"
+            )
         self.signals = signals.rechunk({1: -1})
         rows = self.signals.chunks[0]
         if not all(count > 0 for count in rows):
-            raise reject("signals", f"chunks of {rows} rows", "chunks of known sizes (compute_chunk_sizes), none empty")
+            raise reject(
+                "signals", f"chunks of {rows} rows", "have chunks of known sizes (compute_chunk_sizes), none empty"
+            )
         self.size, self.batches = sum(rows), len(rows)
 
     def batch(self, index: int) -> Array:

@@ -83,8 +83,8 @@ class Dictionary:
         """Side of the square patches that the atoms represent; an error if their length is not a square."""
         side = math.isqrt(self.Phi.shape[0])
         if side * side != self.Phi.shape[0]:
-            raise InputError(
-                f"dictionary: got atoms of {self.Phi.shape[0]} numbers, accepted are square patches (400 for 20x20)"
+            raise reject(
+                "dictionary", f"atoms of {self.Phi.shape[0]} numbers", "hold square patches (400 numbers for 20x20)"
             )
         return side
 
@@ -211,5 +211,5 @@ def _atoms(name: str, Phi: Any) -> Array:
         raise reject(name, f"Phi of shape {tuple(shape)} and dtype {kind}", accepted)
     lengths = to_numpy(norm(namespace(Phi).permute_dims(Phi, (1, 0))))
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
-        raise reject(name, "Phi with columns that are zero or not finite", "atoms")
+        raise reject(name, "Phi with columns that are zero or not finite", "hold atoms")
     return Phi

@@ -95,7 +95,9 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         refuse_masked("codes", codes)
         if getattr(codes, "ndim", 0) != 2 or codes.shape[1] != self.n_components_:
-            raise reject("codes", f"shape {tuple(getattr(codes, 'shape', ()))}", f"(n_samples, {self.n_components_})")
+            raise reject(
+                "codes", f"shape {tuple(getattr(codes, 'shape', ()))}", f"have shape (n_samples, {self.n_components_})"
+            )
         if is_dask(codes):
             meta = np.empty((0, 0), dtype=np.result_type(codes.dtype, to_numpy(self.components_).dtype))
             return codes.map_blocks(self.inverse_transform, chunks=(codes.chunks[0], (self.n_features_in_,)), meta=meta)
@@ -117,7 +119,7 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return X
         X = floating("X", X, dimensions=(2,))
         if X.shape[0] == 0 or is_complex(X):
-            raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "at least one row of real numbers")
+            raise reject("X", f"{X.shape[0]} rows of {X.dtype}", "have at least one row of real numbers")
         if reset:
             self.n_features_in_ = int(X.shape[1])
         else:
@@ -126,7 +128,7 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_length(self, X: Any) -> None:
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise reject("X", f"shape {tuple(X.shape)}", f"(n_samples, {self.n_features_in_}), as fit saw")
+            raise reject("X", f"shape {tuple(X.shape)}", f"have shape (n_samples, {self.n_features_in_}), as in fit")
 
     def _solver(self, like: Array) -> Solver:
         if not isinstance(self.method, str):

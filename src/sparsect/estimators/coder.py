@@ -102,8 +102,13 @@ class SparseCoder(CodingEstimator):
         dictionary = as_dictionary(_cosines(features) if plain else self.dictionary)
         if dictionary.Phi.shape[0] != features:
             shape = dictionary.Phi.shape
-            hint = "; transpose it?" if shape[1] == features else ""
-            raise reject("dictionary", f"Phi of shape {shape}", f"({features}, n_atoms), as X has {features}{hint}")
+            hint = "Transpose it?" if shape[1] == features else ""
+            raise reject(
+                "dictionary",
+                f"Phi of shape {shape}",
+                f"have shape ({features}, n_atoms), since X has {features} features",
+                hint,
+            )
         self._keep(dictionary)
         return self
 

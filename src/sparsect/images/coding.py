@@ -154,7 +154,9 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
         elif name.suffix == ".npy":
             parts += _rows_of(name, folder, "npy", length, rows)
     if not parts:
-        raise reject(str(path), "nothing to code", f"photographs ({', '.join(FORMATS)}), .npy files, or a Zarr array")
+        raise reject(
+            str(path), "nothing to code", f"hold photographs ({', '.join(FORMATS)}), .npy files, or a Zarr array"
+        )
     return parts
 
 
@@ -179,7 +181,9 @@ def _rows_of(path: Path, folder: Path, kind: str, length: int, rows: int) -> lis
         raise InputError(f"{path}: cannot be read as an array ({reason})") from None
     shape, number = tuple(array.shape), array.dtype
     if len(shape) != 2 or shape[1] != length or shape[0] == 0 or number.kind not in "fiu":
-        raise reject(str(path), f"an array of shape {shape} and dtype {number}", f"(rows, {length}) of real numbers")
+        raise reject(
+            str(path), f"an array of shape {shape} and dtype {number}", f"have shape (rows, {length}) and real numbers"
+        )
     starts = range(0, shape[0], rows)
     stem = _stem(path, folder)
     version = _version(path.rglob("*") if kind == "zarr" else [path])
@@ -250,7 +254,7 @@ def code(
         if named[part.name] is not part:
             both = f"{part.path} and {named[part.name].path}"
             raise reject(
-                "input", f"{both}, whose codes would be in one file", "names that differ in more than their ends"
+                "input", f"{both}, whose codes would be in one file", "have names that differ in more than their ends"
             )
     atoms = digest([to_numpy(dictionary.Phi)])
     made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}

@@ -44,7 +44,7 @@ def difference(original: Array, image: Array) -> Array:
     """
     image, original = pixels("image", image), pixels("original", original)
     if image.shape != original.shape:
-        raise reject("image", f"shape {image.shape}", f"that of the original, {original.shape}")
+        raise reject("image", f"shape {image.shape}", f"have the shape of the original, {original.shape}")
     shown: Array = np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
     return shown
 
@@ -74,6 +74,6 @@ def psnr_db(truth: Any, estimate: Any) -> float:
     """
     truth, estimate = pixels("truth", truth), pixels("estimate", estimate)
     if truth.shape != estimate.shape:
-        raise reject("estimate", f"shape {estimate.shape}", f"that of the truth, {truth.shape}")
+        raise reject("estimate", f"shape {estimate.shape}", f"have the shape of the truth, {truth.shape}")
     error = float(((truth - estimate) ** 2).mean(dtype=np.float64))
     return math.inf if error == 0 else -10 * math.log10(error)

@@ -29,7 +29,7 @@ DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-ACCEPTED_SHAPES = "(height, width), or with 1 to 4 channels last"
+ACCEPTED_SHAPES = "an array of shape (height, width), or with 1 to 4 channels last"
 # Upper bound on the length of a side; no image format allows more.
 LONGEST_SIDE = 2**31 - 1
 # Sums of squares of larger pixel values overflow float32.
@@ -68,14 +68,16 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
     if array.dtype in (xp.uint8, xp.uint16):
         array = xp.astype(array, xp.float32) / xp.iinfo(array.dtype).max
     elif not xp.isdtype(array.dtype, ("bool", "real floating")):
-        raise reject(name, f"dtype {array.dtype}", "uint8, uint16 or floating numbers from 0 to 1")
+        raise reject(name, f"dtype {array.dtype}", "have dtype uint8 or uint16, or floating numbers from 0 to 1")
     with np.errstate(over="ignore", invalid="ignore"):
         array = xp.astype(array, xp.float32, copy=False)
         if array.ndim == 3 and array.shape[2] in (2, 4):
             colour, alpha = array[..., :-1], array[..., -1:]
             array = colour * alpha + (1 - alpha)
     if not bool(xp.all(xp.abs(array) <= LARGEST)):
-        raise reject(name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "finite numbers, best from 0 to 1")
+        raise reject(
+            name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "have finite pixels, best from 0 to 1"
+        )
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
@@ -136,7 +138,7 @@ def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 2, 3, 4)):
         raise reject(name, f"shape {tuple(array.shape)}", ACCEPTED_SHAPES)
     if 0 in array.shape:
-        raise reject(name, f"shape {tuple(array.shape)}", "at least one pixel")
+        raise reject(name, f"shape {tuple(array.shape)}", "have at least one pixel")
     return array
 
 
@@ -179,7 +181,7 @@ def read_image(path: str | os.PathLike[str]) -> Array:
         files.check_size(name, 32 * photograph.width * photograph.height)
         upright = ImageOps.exif_transpose(photograph)
         if upright.mode in ("I", "F"):
-            raise InputError(f"{name}: got an image of 32 bits a pixel, accepted are 8 and 16")
+            raise reject(name, "an image of 32 bits a pixel", "have 8 or 16 bits a pixel")
         if "transparency" in upright.info:
             upright = upright.convert("RGBA")
         elif upright.mode not in ("1", "L", "LA", "RGB", "RGBA") and not upright.mode.startswith("I;16"):
@@ -339,7 +341,7 @@ class ImageFolder(Sequence[Array]):
             self.shapes.append((height, width))
         if not self.paths:
             reason = f" ({self.left_out[0]})" if self.left_out else ""
-            accepted = f"photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
+            accepted = f"hold photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
             raise reject(name, f"no photograph that can be used{reason}", accepted)
         self._device = device
         self._forget()
@@ -414,7 +416,7 @@ def _opened(name: str) -> Iterator[Image.Image]:
     except FileNotFoundError:
         raise InputError(f"{name}: no such file") from None
     except (IsADirectoryError, PermissionError) as error:
-        raise InputError(f"{name}: cannot be read ({error.strerror}), accepted is an image file") from None
+        raise InputError(f"{name}: cannot be read ({error.strerror}).") from None
     except Image.DecompressionBombError as error:
         raise InputError(f"{name}: too large ({error})") from None
     except UnidentifiedImageError:

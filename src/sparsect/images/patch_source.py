@@ -74,7 +74,7 @@ class PatchSource:
         shapes = np.array(getattr(images, "shapes", None) or [image.shape for image in images])
         for index, shape in enumerate(shapes):
             if min(shape) < patch:
-                accepted = f"at least {shown(patch)} in both directions"
+                accepted = f"have at least {shown(patch)} in both directions"
                 raise reject(f"images[{index}]", f"{shape[0]}x{shape[1]} pixels", accepted)
         self._shapes, self._places = shapes, (shapes - patch + 1).prod(axis=1)
 

@@ -57,7 +57,9 @@ class PatchGrid:
         self.shape, self.patch = (height, width), patch
         self.stride = whole_number("stride", patch if stride is None else stride, 1, patch)
         if min(height, width) < patch:
-            raise reject("image", f"{width}x{height} pixels", f"at least {patch}x{patch}, the size of a patch")
+            raise reject(
+                "image", f"{width}x{height} pixels", f"have at least {patch}x{patch} pixels, the size of a patch"
+            )
         down, across = _starts(height, patch, self.stride), _starts(width, patch, self.stride)
         self._tops, self._lefts = np.repeat(down, across.size), np.tile(across, down.size)
 

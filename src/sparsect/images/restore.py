@@ -300,10 +300,10 @@ def _mask(mask: Any, image: Array) -> Array:
     refuse_masked("mask", mask)
     missing = np.asarray(mask)
     if missing.ndim != 2 or missing.shape != image.shape[:2]:
-        raise reject("mask", f"shape {missing.shape}", f"that of the image, {image.shape[:2]}")
+        raise reject("mask", f"shape {missing.shape}", f"have the shape of the image, {image.shape[:2]}")
     if missing.dtype.kind not in "bui":
-        raise reject("mask", f"dtype {missing.dtype}", "booleans, true where a pixel is missing")
+        raise reject("mask", f"dtype {missing.dtype}", "hold booleans, true where a pixel is missing")
     missing = missing.astype(bool)
     if missing.all():
-        raise reject("mask", "every pixel missing", "at least one known pixel")
+        raise reject("mask", "every pixel missing", "leave at least one pixel known")
     return missing

@@ -49,7 +49,7 @@ def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
         return MatrixFree(Phi, frame_bound)
     if frame_bound is not None:
         raise reject(
-            "frame_bound", f"{shown(frame_bound)} with {type(Phi).__name__}", "a frame_bound for a LinearOperator only"
+            "frame_bound", f"{shown(frame_bound)} with {type(Phi).__name__}", "given for a LinearOperator only"
         )
     if hasattr(Phi, "tocsr"):
         return SparseOperator(Phi)

@@ -19,7 +19,7 @@ from ..backend.arrays import (
     is_single,
     namespace,
 )
-from ..backend.checks import InputError, real_number, reject
+from ..backend.checks import real_number, reject
 from .base import Operator
 from .row_space import RowSpace, SingularVectors
 
@@ -54,7 +54,7 @@ class DenseOperator(Operator):
         self.Phi = floating("Phi", Phi, dimensions=(2,))
         m, n = self.Phi.shape
         if m == 0 or n == 0:
-            raise reject("Phi", f"shape {(m, n)}", "at least one row and one column")
+            raise reject("Phi", f"shape {(m, n)}", "have at least one row and one column")
         check_magnitude("Phi", self.Phi)
         self.shape = (m, n)
         default = max(m, n) * epsilon(self.Phi)
@@ -111,7 +111,7 @@ class DenseOperator(Operator):
         """
         xp = namespace(self.Phi, y)
         if self.Phi.device != y.device:
-            raise InputError(f"Phi, y: got arrays on {self.Phi.device} and {y.device}, accepted is one device for both")
+            raise reject("Phi, y", f"{self.Phi.device} and {y.device}", "be on one device")
         dtype = xp.result_type(self.Phi.dtype, y.dtype)
         y = xp.astype(y, dtype, copy=False)
         if self.Phi.dtype == dtype:

@@ -113,16 +113,18 @@ class MatrixFree(HostOperator):
         except Exception as error:
             reason = "has no rmatvec" if isinstance(error, NotImplementedError) else f"failed: {error}"
             raise reject(
-                "Phi", f"a LinearOperator whose matvec or rmatvec {reason}", f"one that takes {dtype}"
+                "Phi", f"a LinearOperator whose matvec or rmatvec {reason}", f"a LinearOperator that takes {dtype}"
             ) from None
         if image.dtype.kind != dtype.kind or back.dtype.kind != dtype.kind:
             raise reject(
-                "Phi", f"a LinearOperator that turns {dtype} into {image.dtype}", "one that keeps complex numbers"
+                "Phi",
+                f"a LinearOperator that turns {dtype} into {image.dtype}",
+                "a LinearOperator that keeps complex numbers",
             )
         mismatch = abs(np.vdot(r, image) - np.vdot(back, probe)) / float((norm(image) * norm(r))[0] or 1)
         if not mismatch < 1e-3:
             received = f"a LinearOperator whose rmatvec is not the adjoint of matvec (dot-test {mismatch:.1e})"
-            raise reject("Phi", received, "a matching pair")
+            raise reject("Phi", received, "have an rmatvec that is the adjoint of its matvec")
         if self.frame_bound is not None:
             twice = self.forward(back)
             mismatch = float((norm(twice - self.frame_bound * r) / norm(self.frame_bound * r))[0])

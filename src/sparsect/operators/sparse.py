@@ -54,7 +54,7 @@ class SparseOperator(HostOperator):
         try:
             check_indices(Phi)
         except ValueError as error:
-            raise reject("Phi", f"a damaged sparse matrix ({error})", "indices within its shape") from None
+            raise reject("Phi", f"a damaged sparse matrix ({error})", "have indices within its shape") from None
         rows = Phi.tocsr()
         # tocsr returns a CSR matrix itself, not a copy: build a new matrix so that the caller's is not changed.
         self.Phi = type(rows)((floating("Phi", rows.data), rows.indices, rows.indptr), shape=rows.shape)

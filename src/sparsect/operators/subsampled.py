@@ -218,5 +218,5 @@ def _sides(shape_of_signal: Any) -> tuple[int, ...]:
         raise reject("shape_of_signal", shown(shape_of_signal), "a length, or a tuple of lengths")
     lengths = tuple(whole_number("shape_of_signal", side, 1) for side in sides)
     if math.prod(lengths) > LARGEST:
-        raise reject("shape_of_signal", shown(shape_of_signal), f"a signal of at most {LARGEST} numbers")
+        raise reject("shape_of_signal", shown(shape_of_signal), f"the shape of at most {LARGEST} numbers")
     return lengths

@@ -64,7 +64,7 @@ class Trace:
             raise reject("record", shown(record), "names of measures, or a mapping from names to functions")
         for name in names:
             if name in ("iteration", "seconds"):
-                raise reject("record", repr(name), "another name: iteration and seconds are always recorded")
+                raise reject("record", repr(name), "another name, since iteration and seconds are always recorded")
             given = record[name] if isinstance(record, Mapping) else None
             if given is None:
                 choice("record", name, MEASURES)
@@ -123,7 +123,7 @@ class Trace:
             first = self.columns[name][0] if self.columns[name] else value
             if value.dtype.kind not in "biufc" or value.shape != first.shape:
                 received = f"{name!r} of {value.dtype} and shape {value.shape}"
-                raise reject("record", received, "numbers, always of one shape")
+                raise reject("record", received, "yield numbers, always of one shape")
         row |= {"iteration": snapshot.iteration, "seconds": snapshot.seconds}
         for name, value in row.items():
             self.columns[name].append(value)

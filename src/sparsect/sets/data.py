@@ -146,7 +146,7 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     rows = x[None, :] if x.ndim == 1 else x
     n = problem.operator.shape[1]
     if rows.shape[-1] != n or rows.shape[0] not in (1, problem.batch):
-        raise reject("x", f"shape {tuple(x.shape)}", f"({n},) or ({problem.batch}, {n})")
+        raise reject("x", f"shape {tuple(x.shape)}", f"have shape ({n},) or ({problem.batch}, {n})")
     xp = namespace(rows, problem.y)
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = DataProjection(problem, data_set)
@@ -154,6 +154,6 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
     if not bool(xp.all(xp.isfinite(moved))):
-        raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "x scaled nearer to y")
+        raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "have a scale nearer to that of y")
     warn([data.space.unfinished_remark(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

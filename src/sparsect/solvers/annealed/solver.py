@@ -96,7 +96,7 @@ class AnnealedDifferenceMap(Solver):
         choice("goal", self.goal, ALPHA)
         truth_value("learn_sparsity", self.learn_sparsity)
         if self.learn_sparsity and self.goal != "recovery":
-            raise reject("learn_sparsity", f"True with goal={self.goal!r}", "it with goal='recovery'")
+            raise reject("learn_sparsity", f"True with goal={self.goal!r}", "used with goal='recovery'")
 
     @property
     def fitted(self) -> bool:
