@@ -196,8 +196,8 @@ class DaskSource:
     >>> import dask.array as da
     >>> import sparsect
     >>> source = sparsect.dictionary.DaskSource(da.ones((500, 16), chunks=(200, 8)))
-    >>> source.batches, source.batch(2).shape
-    (3, (100, 16))
+    >>> source.batches, source.size
+    (3, 500)
     """
 
     def __init__(self, signals: Any) -> None:
