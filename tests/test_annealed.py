@@ -214,11 +214,11 @@ class TestUnknownSparsity:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"sparsity": "many"}, "sparsity: got 'many'"),
+            ({"sparsity": "many"}, r"sparsity` must .*got 'many'"),
             ({"method": "omp"}, "'auto' with 'omp'"),
             ({"method": AnnealedDifferenceMap("approximation")}, "'auto' with noise_norm"),
             ({"noise_norm": 1.0, "checkpoint": "run.npz"}, "checkpoint"),
-            ({"noise_norm": -1.0}, "noise_norm: got -1"),
+            ({"noise_norm": -1.0}, r"noise_norm` must .*got -1"),
         ],
     )
     def test_what_cannot_be_is_refused(self, options, message):
@@ -312,7 +312,7 @@ class TestWhatWentWrongOnce:
         assert (result.residual_norm <= noise * 1.001).all()
 
     def test_noise_that_no_x_reaches_is_refused(self, rng):
-        with pytest.raises(InputError, match=r"noise_norm: got 0.01 in row 0, accepted is at least [0-9.]+ there"):
+        with pytest.raises(InputError, match=r"noise_norm` must .*at least [0-9.]+ there.*got 0.01 in row 0"):
             sparsect.recover(rng.standard_normal((60, 20)), rng.standard_normal((2, 60)), "auto", noise_norm=0.01)
 
     def test_a_support_that_nobody_looked_at_is_not_stable(self):
@@ -321,7 +321,7 @@ class TestWhatWentWrongOnce:
 
     @pytest.mark.parametrize("value", [[], np.ones(2), "yes", None])
     def test_learn_sparsity_is_true_or_false(self, value):
-        with pytest.raises(sparsect.InputError, match=r"learn_sparsity: got .*, accepted is True or False"):
+        with pytest.raises(sparsect.InputError, match=r"learn_sparsity` must .*True or False.*got .*"):
             sparsect.AnnealedDifferenceMap(learn_sparsity=value)
 
     def test_calls_from_several_threads_leave_products_as_they_were(self):

@@ -55,9 +55,9 @@ class TestReconstruct:
     def test_errors(self, shell, photographs, tmp_path):
         for arguments, message in (
             (("photos/9.png",), "photos/9.png: no such file"),
-            (("photos/0.png", "--method", "opm"), "did you mean 'omp'"),
-            (("photos/0.png", "--sparsity", 2000), "sparsity: got 2000"),
-            (("photos/0.png", "--width", 10), "image: got 10x9 pixels, accepted is at least 20x20"),
+            (("photos/0.png", "--method", "opm"), "Did you mean 'omp'"),
+            (("photos/0.png", "--sparsity", 2000), "got 2000"),
+            (("photos/0.png", "--width", 10), "image` must have at least 20x20"),
             (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
             (("",), "no such file"),
@@ -116,8 +116,8 @@ class TestLearn:
             (("nowhere",), "nowhere: no such folder"),
             (("photos", "--patch", 65), "no photograph that can be used"),
             (("photos", "--out", "mine.txt"), "a name that ends in .npz"),
-            (("photos", "--mu", 1), "accepted are both or none"),
-            (("photos", "--atoms", 0), "n_atoms: got 0"),
+            (("photos", "--mu", 1), "must be given together"),
+            (("photos", "--atoms", 0), "got 0"),
         ):
             done = shell("learn", *arguments)
             assert done.returncode == 2, done.stdout
@@ -148,13 +148,13 @@ class TestRestore:
     def test_errors(self, shell, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.zeros((9, 9)))
         for arguments, message in (
-            (("denoise", "photos/0.png", "--sigma", -3), "--sigma: got -3, accepted is a positive number"),
-            (("denoise", "photos/0.png", "--method", "lars"), "noise_norm: got a value with 'lars'"),
+            (("denoise", "photos/0.png", "--sigma", -3), "--sigma` must be a positive number"),
+            (("denoise", "photos/0.png", "--method", "lars"), "got a value with 'lars'"),
             (("denoise", "photos/0.png", "--out", "photos/0.png"), "would be overwritten"),
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
-            (("denoise", "."), "got a folder, accepted is a regular file"),
-            (("inpaint", "photos/0.png", "--mask", "small.png"), "mask: got shape (9, 9)"),
+            (("denoise", "."), "must be a regular file, got a folder"),
+            (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
             (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
             done = shell(*arguments)

@@ -221,7 +221,7 @@ def test_dask_arrays(rng):
     assert ours.format == "csr"
     np.testing.assert_allclose(ours.toarray(), learner.transform(X).toarray(), atol=1e-5)
     np.testing.assert_allclose(learner.inverse_transform(codes).compute(), learner.inverse_transform(ours), atol=1e-5)
-    with pytest.raises(InputError, match=r"X: got shape \(600, 15\), accepted is \(n_samples, 16\)"):
+    with pytest.raises(InputError, match=r"X` must .*\(n_samples, 16\).*got shape \(600, 15\)"):
         learner.transform(chunked[:, :15])
     assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(50, 8))).provenance
 
@@ -251,7 +251,7 @@ def test_what_a_worker_says(cluster):
     gather = lambda source: cluster.gather(atoms, source, sparsect.ADMM(), 20, 2, lambda done: None)  # noqa: E731
     with pytest.raises(InputError, match=r"a worker failed: FileNotFoundError: no such part: 1.dat"):
         gather(broken)
-    with pytest.raises(InputError, match="signals, chunk 3: got 16 entries that are NaN"):
+    with pytest.raises(InputError, match=r"signals, chunk 3` must .*got 16 entries that are NaN"):
         gather(DaskSource(da.where(da.arange(400, chunks=100)[:, None] == 350, np.nan, X)))
     said = []
     with gpu_options(precision="tf32"):
@@ -272,14 +272,14 @@ def test_bad_input(cluster, rng, tmp_path):
     big = ArraySource(rng.standard_normal((60_000, 40)))
     with pytest.raises(InputError, match="or a Dask array"):
         learn(big, 5, rounds=1, cluster=cluster)
-    with pytest.raises(InputError, match="scheduler: got 'tcp:"), Cluster("tcp://127.0.0.1:1"):
+    with pytest.raises(InputError, match=r"scheduler` must .*got 'tcp:"), Cluster("tcp://127.0.0.1:1"):
         pass
-    with pytest.raises(InputError, match="scheduler: got 'nonsense"), Cluster("nonsense://x"):
+    with pytest.raises(InputError, match=r"scheduler` must .*got 'nonsense"), Cluster("nonsense://x"):
         pass
     (tmp_path / "scheduler.json").write_text("{}")
-    with pytest.raises(InputError, match="scheduler: got"), Cluster(str(tmp_path / "scheduler.json")):
+    with pytest.raises(InputError, match="scheduler` must"), Cluster(str(tmp_path / "scheduler.json")):
         pass
-    with pytest.raises(InputError, match="tls: got 2 names"):
+    with pytest.raises(InputError, match=r"tls` must .*got 2 names"):
         Cluster("tls://127.0.0.1:1", tls=("a", "b"))
     with pytest.raises(InputError, match="no such file"), Cluster("tls://127.0.0.1:1", tls=("a", "b", "c")):
         pass

@@ -42,20 +42,20 @@ def test_a_device_without_torch(without_torch):
     assert devices.place(x, None) is x
     assert devices.place(x, "auto") is x
     np.testing.assert_array_equal(devices.place(x, "cpu"), x)
-    with pytest.raises(InputError, match=r"device: got 'cuda', but torch is not installed.*'cpu'"):
+    with pytest.raises(InputError, match=r"device` must .*'cpu'.*got 'cuda', but torch is not installed"):
         devices.place(x, "cuda")
 
 
 def test_a_device_without_a_gpu(without_gpu):
     x = np.ones(3)
     assert devices.place(x, "auto") is x
-    with pytest.raises(InputError, match=f"device: got 'cuda:1', but torch {without_gpu}"):
+    with pytest.raises(InputError, match=f"device` must .*got 'cuda:1', but torch {without_gpu}"):
         devices.place(x, "cuda:1")
 
 
 @pytest.mark.parametrize("name", ["tpu", "gpu", "", "cudax", 3, np.ones(2)])
 def test_unknown_devices(name):
-    with pytest.raises(InputError, match=r"device: got .*auto, cpu, cuda"):
+    with pytest.raises(InputError, match=r"device` must be auto, cpu, cuda"):
         devices.place(np.ones(3), name)
 
 
@@ -83,7 +83,7 @@ def test_options():
             assert devices.product_precision() == "tf32"
         assert devices.product_precision() == "tf32"
     assert devices.product_precision() == "bf16x3"
-    with pytest.raises(InputError, match="precision: got 'double'"), gpu_options(precision="double"):
+    with pytest.raises(InputError, match=r"precision` must .*got 'double'"), gpu_options(precision="double"):
         pass
     for memory in (0, -1, float("nan")):
         with pytest.raises(InputError, match="memory"), gpu_options(memory=memory):
@@ -105,7 +105,7 @@ def test_running_out_of_memory_is_explained():
     class OutOfMemoryError(RuntimeError):
         pass
 
-    explained = r"y: got more rows than the memory of the GPU takes.*fewer"
+    explained = r"y` must .*fewer.*got more rows than the memory of the GPU takes"
     with pytest.raises(InputError, match=explained), devices.too_many_rows():
         raise OutOfMemoryError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="something else"), devices.too_many_rows():
@@ -141,5 +141,5 @@ def test_recover_takes_a_device():
     plain = sparsect.recover(problem.Phi, problem.y, 3)
     for device in ("cpu", "auto"):
         np.testing.assert_allclose(sparsect.recover(problem.Phi, problem.y, 3, device=device).x, plain.x, atol=1e-4)
-    with pytest.raises(InputError, match="device: got 'tpu'"):
+    with pytest.raises(InputError, match=r"device` must .*got 'tpu'"):
         sparsect.recover(problem.Phi, problem.y, 3, device="tpu")

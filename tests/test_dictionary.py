@@ -47,16 +47,16 @@ class TestSources:
         np.testing.assert_array_equal(together, signals)
 
     def test_errors(self):
-        with pytest.raises(InputError, match=r"images\[1\]: got 3x9 pixels, accepted is at least 4"):
+        with pytest.raises(InputError, match=r"images\[1\]` must .*at least 4.*got 3x9 pixels"):
             PatchSource([np.zeros((5, 5)), np.zeros((3, 9))], 4, 10)
-        with pytest.raises(InputError, match="images: got none"):
+        with pytest.raises(InputError, match=r"images` must .*got none"):
             PatchSource([], 4, 10)
         for images in (None, 3, "photos", iter([]), np.array(2.0), csr_array((2, 2))):
-            with pytest.raises(InputError, match=r"images: got an object of type .*, accepted is a list of images"):
+            with pytest.raises(InputError, match=r"images` must .*a list of images.*got an object of type .*"):
                 PatchSource(images, 4, 10)
-        with pytest.raises(InputError, match="accepted is at least a number of type int"):
+        with pytest.raises(InputError, match=r"must .*at least a number of type int"):
             PatchSource([np.zeros((5, 5))], 10**5000, 10)
-        with pytest.raises(InputError, match="signals: got shape"):
+        with pytest.raises(InputError, match=r"signals` must .*got shape"):
             ArraySource(np.zeros((0, 4)))
 
 
@@ -158,7 +158,7 @@ class TestLearn:
             assert similar.max() < 1 - 1e-6
 
     def test_constant_signals_are_refused(self):
-        with pytest.raises(InputError, match="source: got signals that are all constant"):
+        with pytest.raises(InputError, match=r"source` must .*got signals that are all constant"):
             learn(PatchSource([np.ones((10, 10))], 4, 50), 3)
 
 
@@ -175,7 +175,7 @@ class TestStore:
         np.save(tmp_path / "Phi.npy", Phi)
         dictionary = load_dictionary(tmp_path / "Phi.npy")
         np.testing.assert_array_equal(dictionary.Phi, Phi)
-        with pytest.raises(InputError, match="dictionary: got atoms of 6 numbers, accepted are square patches"):
+        with pytest.raises(InputError, match=r"dictionary` must .*square patches.*got atoms of 6 numbers"):
             dictionary.patch  # noqa: B018
 
     @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ class TestStore:
         [
             ({"x": np.ones(3)}, "Phi missing"),
             ({"Phi": np.ones(3)}, r"got Phi of shape \(3,\)"),
-            ({"Phi": np.array([["a"]])}, "accepted is a matrix of float32 or float64"),
+            ({"Phi": np.array([["a"]])}, "must .*a matrix of float32 or float64"),
             ({"Phi": np.zeros((4, 2))}, "columns that are zero"),
             ({"Phi": np.full((4, 2), np.nan)}, "not finite"),
             ({"Phi": np.ones((4, 2)), "rounds": np.array("{")}, "damaged"),
@@ -193,12 +193,12 @@ class TestStore:
             ({"Phi": np.ones((4, 2)), "rounds": np.array('[{"error": 1}, {}]')}, "damaged"),
             ({"Phi": np.ones((4, 2)), "rounds": np.array("[" * 100_000)}, "damaged"),
             ({"Phi": np.ones((4, 2)), "provenance": np.array("[1]")}, "damaged"),
-            ({"Phi": np.ones((4, 2), np.float16)}, "accepted is a matrix of float32 or float64"),
+            ({"Phi": np.ones((4, 2), np.float16)}, "must .*a matrix of float32 or float64"),
         ],
     )
     def test_other_files_are_refused(self, arrays, message, tmp_path):
         np.savez(tmp_path / "file.npz", **arrays)
-        with pytest.raises(InputError, match=f"file.npz: .*{message}"):
+        with pytest.raises(InputError, match=f"file.npz.*{message}"):
             load_dictionary(tmp_path / "file.npz")
 
     def test_is_pickled_without_its_factorisation(self, rng):
@@ -217,12 +217,12 @@ class TestStore:
 
     @pytest.mark.parametrize("scale", [1e200, 1e-200])
     def test_atoms_out_of_range_are_refused(self, rng, scale):
-        with pytest.raises(InputError, match="dictionary: got Phi with columns that are zero or not finite"):
+        with pytest.raises(InputError, match=r"dictionary` must .*got Phi with columns that are zero or not finite"):
             as_dictionary(scale * rng.standard_normal((9, 12)))
 
     @pytest.mark.parametrize("path", [b"x", 3, [], np.eye(3)])
     def test_what_is_no_name_of_a_file(self, path):
-        with pytest.raises(InputError, match=r"path: got an object of type .*, accepted is the name of a file"):
+        with pytest.raises(InputError, match=r"path` must .*the name of a file.*got an object of type .*"):
             load_dictionary(path)
 
     def test_atoms_are_drawn_from_whatever_stands_for_a_dictionary(self, rng, tmp_path):
@@ -232,7 +232,7 @@ class TestStore:
             plots.atoms(value, tmp_path / "atoms.png")
             pictures.append((tmp_path / "atoms.png").read_bytes())
         assert pictures[0] == pictures[1]
-        with pytest.raises(InputError, match="dictionary: got atoms of 5 numbers"):
+        with pytest.raises(InputError, match=r"dictionary` must .*got atoms of 5 numbers"):
             plots.atoms(rng.standard_normal((5, 7)), tmp_path / "atoms.png")
 
     def test_a_broken_file_is_refused(self, tmp_path):

@@ -309,7 +309,7 @@ class TestContenders:
         ["nothing", ":", ":X", "no.such:Thing", "sparsect:NoSuch", "sparsect:Problem", "math:pi", "sparsect:ADMM"],
     )
     def test_what_is_no_solver_is_refused(self, where):
-        with pytest.raises(InputError, match="--with: "):
+        with pytest.raises(InputError, match="--with"):
             contenders([where])
 
 
@@ -360,10 +360,10 @@ class TestReport:
         assert "vary-sparsity" in done.stdout
         done = shell("experiment", "vary-sparcity")
         assert done.returncode == 2
-        assert "did you mean 'vary-sparsity'" in done.stderr
+        assert "Did you mean 'vary-sparsity'" in done.stderr
         done = shell("experiment", "all", "--report-only")
         assert done.returncode == 2
-        assert "--report-only: got no rows" in done.stderr
+        assert "got no rows" in done.stderr
 
     def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
         row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}

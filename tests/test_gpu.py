@@ -465,7 +465,9 @@ def test_too_little_memory_says_what_would_work(clean):
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(60e6 / torch.cuda.get_device_properties(0).total_memory)
     try:
-        with pytest.raises(InputError, match=r"y: got more rows than the memory of the GPU takes.*fewer at a time"):
+        with pytest.raises(
+            InputError, match=r"y` must .*fewer at a time.*got more rows than the memory of the GPU takes"
+        ):
             recover(Phi, y, 12)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

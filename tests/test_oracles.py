@@ -164,7 +164,7 @@ class TestADMM:
 
     @pytest.mark.parametrize(("setting", "value"), [("mu", 0), ("lam", -1), ("p", 1.5), ("mu", "a")])
     def test_settings(self, setting, value):
-        with pytest.raises(sparsect.InputError, match=f"{setting}: got"):
+        with pytest.raises(sparsect.InputError, match=f"{setting}` must"):
             ADMM(**{setting: value})
 
 
@@ -268,12 +268,12 @@ class TestStagewise:
         assert found[2] == 0
 
     def test_settings(self):
-        with pytest.raises(sparsect.InputError, match="rate: got 2"):
+        with pytest.raises(sparsect.InputError, match=r"rate` must .*got 2"):
             FalseAlarmRate(2)
         for threshold in (0.1, FalseAlarmRate):
-            with pytest.raises(sparsect.InputError, match="threshold: got"):
+            with pytest.raises(sparsect.InputError, match="threshold` must"):
                 StagewiseOMP(threshold)
-        with pytest.raises(sparsect.InputError, match="stages: got 0"):
+        with pytest.raises(sparsect.InputError, match=r"stages` must .*got 0"):
             StagewiseOMP(stages=0)
 
 

@@ -118,7 +118,9 @@ class TestEverySolver:
     @pytest.mark.parametrize("noise_norm", [None, 0.3])
     def test_one_row_of_a_batch_equals_that_row_alone(self, method, noise_norm):
         if noise_norm is not None and not getattr(sparsect.METHODS[method], "uses_noise_norm", False):
-            with pytest.raises(InputError, match=f"noise_norm: got a value with '{method}', which does not use it"):
+            with pytest.raises(
+                InputError, match=f"noise_norm` must .*got a value with '{method}', which does not use it"
+            ):
                 sparsect.recover(np.eye(3), np.ones(3), 1, method, noise_norm=noise_norm)
             return
         Phi, y, s = small_problem(2, m=20, n=40, s=4, batch=5)
@@ -153,7 +155,7 @@ class TestEverySolver:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
     def test_dtype_in_is_dtype_out(self, method, dtype):
         if Requirement.REAL in sparsect.METHODS[method].needs and np.issubdtype(dtype, np.complexfloating):
-            with pytest.raises(InputError, match=f"method: got '{method}', which needs real data"):
+            with pytest.raises(InputError, match=f"method` must .*got '{method}', which needs real data"):
                 sparsect.recover(np.eye(2, dtype=dtype), np.ones(2, dtype=dtype), 1, method)
             return
         Phi, y, s = small_problem(7)
@@ -200,7 +202,7 @@ class TestEverySolver:
         x[:, [3, 20]] = [[1.0, -2.0], [2.0, 0.5]]
         y = operator.forward(x)
         if Requirement.DENSE in sparsect.METHODS[method].needs:
-            with pytest.raises(InputError, match=f"method: got '{method}', which needs a dense Phi"):
+            with pytest.raises(InputError, match=f"method` must .*got '{method}', which needs a dense Phi"):
                 sparsect.recover(operator, y, 2, method)
             return
         for phi in (operator, scipy.sparse.csr_array(matrix)):
@@ -223,13 +225,13 @@ def test_settings_become_plain_floats(rng):
 
 @pytest.mark.parametrize("data_set", ["ball", ProximalStep, 3])
 def test_data_set_is_checked(data_set):
-    with pytest.raises(InputError, match="data_set: got"):
+    with pytest.raises(InputError, match="data_set` must"):
         sparsect.recover(np.eye(3), np.ones(3), 1, DifferenceMap(0.5, data_set))
 
 
 @pytest.mark.parametrize("beta", [0, np.nan, np.inf, "half", "0.5", None, 10**400])
 def test_beta_is_checked(beta):
-    with pytest.raises(InputError, match="beta: got"):
+    with pytest.raises(InputError, match="beta` must"):
         DifferenceMap(beta)
 
 

@@ -111,16 +111,14 @@ def test_shipped_values_are_the_defaults_and_say_what_they_were_tuned_on(method)
 
 
 def test_errors():
-    with pytest.raises(InputError, match="method: got 'omp', accepted is one of 'difference-map', 'admm', 'irls'"):
+    with pytest.raises(InputError, match=r"method` must .*one of 'difference-map', 'admm', 'irls'.*got 'omp'"):
         tune("omp")
-    with pytest.raises(InputError, match="max_iter: got 0"):
+    with pytest.raises(InputError, match=r"max_iter` must .*got 0"):
         tune("admm", TINY, max_iter=0)
-    with pytest.raises(InputError, match="method: got 'lars'"):
+    with pytest.raises(InputError, match=r"method` must .*got 'lars'"):
         tuning.tuned("lars")
     for setting in ("foo", 3, None):
-        with pytest.raises(
-            InputError, match=r"setting: got .*, accepted is one of 'random-measurements', 'image-patches'"
-        ):
+        with pytest.raises(InputError, match=r"setting` must .*one of 'random-measurements', 'image-patches'.*got .*"):
             tuning.tuned("admm", setting)
 
 
@@ -143,7 +141,10 @@ def test_command_line(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("difference-map: beta = ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["beta.json", "beta.png"]
-    for arguments, message in ((["omp"], "METHOD: got 'omp'"), (["admm", "--size", "9"], "--size: got '9'")):
+    for arguments, message in (
+        (["omp"], r"got 'omp'"),
+        (["admm", "--size", "9"], r"got '9'"),
+    ):
         done = subprocess.run([*command[:4], *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert message in done.stderr

@@ -30,7 +30,7 @@ class InputError(ValueError):
     ...     sparsect.project_sparse([1.0, 2.0], sparsity=3)
     ... except sparsect.InputError as error:
     ...     print(error)
-    sparsity: got 3, accepted is a whole number from 0 to 2
+    `sparsity` must be a whole number from 0 to 2, got 3.
     """
 
 

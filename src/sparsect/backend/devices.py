@@ -12,7 +12,7 @@ from typing import Any
 import array_api_compat as compat
 
 from .arrays import Array, is_complex, is_single, on_host, to_numpy, writable
-from .checks import InputError, choice, real_number, reject, shown
+from .checks import choice, real_number, reject, shown
 
 PRECISIONS = ("auto", "fp16", "tf32", "bf16x3", "float32")
 # Meaning of "auto" where solutions are wanted, and where only sums over very many of them matter.
@@ -231,7 +231,9 @@ def place(array: Array, device: Any) -> Array:
     if find_spec("torch") is None:
         if name == "auto":
             return array
-        raise InputError(f"device: got {name!r}, but torch is not installed; pip install 'sparsect[torch]', or 'cpu'")
+        raise reject(
+            "device", f"{name!r}, but torch is not installed", "'cpu' or 'auto'", "Or: pip install 'sparsect[torch]'."
+        )
     import torch
 
     if not torch.cuda.is_available():
@@ -388,4 +390,4 @@ def memory_errors(name: str, received: str, accepted: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ != "OutOfMemoryError":
             raise
-        raise InputError(f"{name}: got {received} than the memory of the GPU takes, accepted is {accepted}") from None
+        raise reject(name, f"{received} than the memory of the GPU takes", accepted) from None

@@ -576,7 +576,7 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
     }
     for need in solver.needs:
         if missing[need]:
-            raise InputError(f"method: got {solver.name!r}, which needs {need.value}; choose another method")
+            raise reject("method", f"{solver.name!r}, which needs {need.value}", "another one")
 
 
 @lru_cache
