@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = ("sparsect", "sparsect.images", "sparsect.dictionary")
+# What the docstring of a method that overrides another one need not repeat.
+EXPLAINED_ONCE = {"PR01", "RT01"}
 CODES = {"GL08", "SS03", "PR01", "PR02", "PR03", "PR04", "PR07", "RT01", "RT03", "YD01"}
 PROPERTIES = (property, functools.cached_property)
 
@@ -31,7 +33,15 @@ def documented():
                 if id(found) not in seen:
                     seen.add(id(found))
                     codes = CODES - {"RT01"} if isinstance(found, PROPERTIES) else CODES
+                    # Parameters and what is returned are explained once, where a method is first defined.
+                    codes = codes - EXPLAINED_ONCE if overrides(thing, method) else codes
                     yield f"{module.__name__}.{name}.{method}", found, codes
+
+
+def overrides(kind, method):
+    """Whether another class of sparsect has explained a method before."""
+    owners = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "sparsect" and method in vars(base)]
+    return len(owners) > 1
 
 
 def methods(kind):

@@ -63,51 +63,17 @@ class DenseOperator(Operator):
         self._promoted: dict[str, DenseOperator] = {}
 
     def forward(self, x: Array) -> Array:
-        """Compute Phi x for every row of ``x``, as a matrix product.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Their images Phi x.
-        """
+        """Compute Phi x for every row of ``x``, as a matrix product."""
         return x @ self.Phi.T
 
     def adjoint(self, r: Array) -> Array:
-        """Compute Phi^H r for every row of ``r``, as a matrix product.
-
-        Parameters
-        ----------
-        r : array, shape (..., m)
-            Vectors in the space of the measurements, one per row.
-
-        Returns
-        -------
-        array, shape (..., n)
-            Phi^H r.
-        """
+        """Compute Phi^H r for every row of ``r``, as a matrix product."""
         return r @ self._conjugate
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
         """Convert Phi and ``y`` to a common dtype.
 
         The converted operator is cached, so that Phi is factored only once per dtype.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator, or a copy in the common dtype.
-        y : array, shape (batch, m)
-            The measurements in the common dtype.
         """
         xp = namespace(self.Phi, y)
         if self.Phi.device != y.device:

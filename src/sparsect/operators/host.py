@@ -28,20 +28,7 @@ class HostOperator(Operator):
     dtype: Any
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
-        """Convert ``y`` to the common dtype of Phi and ``y``.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator.
-        y : array, shape (batch, m)
-            The measurements in the common dtype.
-        """
+        """Convert ``y`` to the common dtype of Phi and ``y``."""
         if not is_numpy(namespace(y)):
             library = type(y).__module__.split(".")[0]
             raise reject("y", f"an array of {library}", "a NumPy array, because Phi is a SciPy object")

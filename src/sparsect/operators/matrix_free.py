@@ -51,51 +51,17 @@ class MatrixFree(HostOperator):
             self.frame_bound = real_number("frame_bound", frame_bound, "a positive number", low=1e-300)
 
     def forward(self, x: Array) -> Array:
-        """Compute Phi x for every row of ``x``, with ``Phi.matmat``.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Their images Phi x.
-        """
+        """Compute Phi x for every row of ``x``, with ``Phi.matmat``."""
         return through_columns(self.Phi.matmat, x)
 
     def adjoint(self, r: Array) -> Array:
-        """Compute Phi^H r for every row of ``r``, with ``Phi.rmatmat``.
-
-        Parameters
-        ----------
-        r : array, shape (..., m)
-            Vectors in the space of the measurements, one per row.
-
-        Returns
-        -------
-        array, shape (..., n)
-            Phi^H r.
-        """
+        """Compute Phi^H r for every row of ``r``, with ``Phi.rmatmat``."""
         return through_columns(self.Phi.rmatmat, r)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
         """Convert ``y`` to the common dtype of Phi and ``y``.
 
         The operator is tested before its first use with this dtype.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator.
-        y : array, shape (batch, m)
-            The measurements in the common dtype.
         """
         operator, y = super().prepared(y)
         if y.dtype.name not in self._checked:

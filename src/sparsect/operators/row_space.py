@@ -235,59 +235,16 @@ class Orthonormal(RowSpace):
         """
 
     def residual(self, image: Array, target: Array) -> Array:
-        """Compute S V^H x - target, with the singular values S.
-
-        Parameters
-        ----------
-        image : array, shape (..., k)
-            Image coordinates of x.
-        target : array, shape (..., k)
-            Image coordinates of y.
-
-        Returns
-        -------
-        array, shape (..., k)
-            The residual.
-        """
+        """Compute S V^H x - target, with the singular values S."""
         return self.singular_values * image - target
 
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
-        """Compute Phi^H (K + alpha I)^-1 r and its image, by division by singular values.
-
-        Parameters
-        ----------
-        r : array, shape (..., k)
-            Residual.
-        alpha : float or array, shape (..., 1)
-            Damping; infinity means no correction.
-
-        Returns
-        -------
-        correction : array, shape (..., n)
-            The correction of x.
-        image : array, shape (..., k)
-            The image coordinates of the correction.
-        """
+        """Compute Phi^H (K + alpha I)^-1 r and its image, by division by singular values."""
         coordinates = r * (self.singular_values / (self.singular_values**2 + alpha))
         return self.synthesis(coordinates), coordinates
 
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
-        """Return ``r`` and the squared singular values, since K is diagonal in the basis.
-
-        Parameters
-        ----------
-        r : array, shape (..., k)
-            Residual.
-        settled : callable
-            Not used, since the result is exact.
-
-        Returns
-        -------
-        coordinates : array, shape (..., k)
-            The residual itself.
-        squares : array, shape (k,), or float
-            Squared singular values of Phi.
-        """
+        """Return ``r`` and the squared singular values, since K is diagonal in the basis."""
         return r, self.singular_values**2
 
 
@@ -328,82 +285,23 @@ class SingularVectors(Orthonormal):
         return self._analysis, self._synthesis, self.singular_values
 
     def image(self, x: Array) -> Array:
-        """Compute V^H x for every row of ``x``.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., k)
-            Image coordinates.
-        """
+        """Compute V^H x for every row of ``x``."""
         return _flat_product(x, self._analysis)
 
     def image_of_sparse(self, x: Array, nonzeros: int) -> Array:
-        """Compute V^H x for sparse rows, by a sparse product where it is faster.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-        nonzeros : int
-            Upper bound on the number of nonzeros in a row.
-
-        Returns
-        -------
-        array, shape (..., k)
-            Image coordinates.
-        """
+        """Compute V^H x for sparse rows, by a sparse product where it is faster."""
         return sparse_product(x, self._analysis, nonzeros)
 
     def synthesis(self, image: Array) -> Array:
-        """Compute the point V a of the row space with the given coordinates.
-
-        Parameters
-        ----------
-        image : array, shape (..., k)
-            Coordinates a.
-
-        Returns
-        -------
-        array, shape (..., n)
-            The point V a.
-        """
+        """Compute the point V a of the row space with the given coordinates."""
         return _flat_product(image, self._synthesis)
 
     def target(self, y: Array) -> Array:
-        """Compute U^H y for every row of ``y``.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-
-        Returns
-        -------
-        array, shape (..., k)
-            The target of a projection, in image coordinates.
-        """
+        """Compute U^H y for every row of ``y``."""
         return _flat_product(y, self._left)
 
     def defect(self, y: Array, target: Array) -> Array:
-        """Compute the norm of y - U U^H y for every row of ``y``.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-        target : array, shape (..., k)
-            Their image coordinates, as computed by :meth:`target`.
-
-        Returns
-        -------
-        array, shape (...)
-            The norms.
-        """
+        """Compute the norm of y - U U^H y for every row of ``y``."""
         return norm(y - _flat_product(target, conj(self._left).T))
 
 
@@ -425,65 +323,19 @@ class TightFrame(Orthonormal):
         self.singular_values = bound**0.5
 
     def image(self, x: Array) -> Array:
-        """Compute Phi x / sqrt(c) for every row of ``x``.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Image coordinates.
-        """
+        """Compute Phi x / sqrt(c) for every row of ``x``."""
         return self._forward(x) / self.singular_values
 
     def synthesis(self, image: Array) -> Array:
-        """Compute Phi^H a / sqrt(c).
-
-        Parameters
-        ----------
-        image : array, shape (..., m)
-            Coordinates a.
-
-        Returns
-        -------
-        array, shape (..., n)
-            The point V a.
-        """
+        """Compute Phi^H a / sqrt(c)."""
         return self._adjoint(image) / self.singular_values
 
     def target(self, y: Array) -> Array:
-        """Return ``y``, since the range of Phi is the whole space.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-
-        Returns
-        -------
-        array, shape (..., m)
-            The target of a projection, in image coordinates.
-        """
+        """Return ``y``, since the range of Phi is the whole space."""
         return y
 
     def defect(self, y: Array, target: Array) -> Array:
-        """Return zeros, since the range of Phi is the whole space.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-        target : array, shape (..., m)
-            Their image coordinates, as computed by :meth:`target`.
-
-        Returns
-        -------
-        array, shape (...)
-            The norms.
-        """
+        """Return zeros, since the range of Phi is the whole space."""
         return 0 * norm(y)
 
 
@@ -516,101 +368,27 @@ class ConjugateGradients(RowSpace):
         self.max_iter = max(50, 4 * min(shape))
 
     def tolerance(self, like: Array) -> float:
-        """Relative accuracy of a solve in the precision of ``like``.
-
-        Parameters
-        ----------
-        like : array
-            Array of the working precision.
-
-        Returns
-        -------
-        float
-            1e-5 in single precision, otherwise 1e-10.
-        """
+        """Relative accuracy of a solve in the precision of ``like``."""
         return 1e-5 if is_single(like) else 1e-10
 
     def image(self, x: Array) -> Array:
-        """Compute Phi x for every row of ``x``.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Image coordinates.
-        """
+        """Compute Phi x for every row of ``x``."""
         return self._forward(x)
 
     def target(self, y: Array) -> Array:
-        """Project every row of ``y`` onto the range of Phi, by a CGLS run.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-
-        Returns
-        -------
-        array, shape (..., m)
-            The target of a projection, in image coordinates.
-        """
+        """Project every row of ``y`` onto the range of Phi, by a CGLS run."""
         return self.correction(y, 0.0)[1]
 
     def defect(self, y: Array, target: Array) -> Array:
-        """Compute the norm of y - target for every row of ``y``.
-
-        Parameters
-        ----------
-        y : array, shape (..., m)
-            Measurements.
-        target : array, shape (..., m)
-            Their image coordinates, as computed by :meth:`target`.
-
-        Returns
-        -------
-        array, shape (...)
-            The norms.
-        """
+        """Compute the norm of y - target for every row of ``y``."""
         return norm(y - target)
 
     def residual(self, image: Array, target: Array) -> Array:
-        """Compute Phi x - target.
-
-        Parameters
-        ----------
-        image : array, shape (..., m)
-            Image coordinates of x.
-        target : array, shape (..., m)
-            Image coordinates of y.
-
-        Returns
-        -------
-        array, shape (..., m)
-            The residual.
-        """
+        """Compute Phi x - target."""
         return image - target
 
     def spectrum(self, r: Array, settled: Callable[[Array, Array], bool]) -> tuple[Array, Array]:
-        """Compute coordinates and eigenvalues by Gauss quadrature with the Lanczos iteration.
-
-        Parameters
-        ----------
-        r : array, shape (..., k)
-            Residual.
-        settled : callable
-            Function of the coordinates and eigenvalues that returns whether they are accurate enough.
-
-        Returns
-        -------
-        coordinates : array, shape (..., j)
-            Weights from the first entries of the eigenvectors of the tridiagonal matrix.
-        squares : array, shape (..., j)
-            Eigenvalues of the tridiagonal matrix.
-        """
+        """Compute coordinates and eigenvalues by Gauss quadrature with the Lanczos iteration."""
         xp, size = namespace(r), norm(r)[..., None]
         before, vector = xp.zeros_like(r), r / xp.where(size > 0, size, xp.ones_like(size))
         diagonal: list[Array] = []
@@ -637,22 +415,7 @@ class ConjugateGradients(RowSpace):
         return coordinates, squares
 
     def correction(self, r: Array, alpha: Any) -> tuple[Array, Array]:
-        """Compute Phi^H (K + alpha I)^-1 r and its image, by a CGLS run.
-
-        Parameters
-        ----------
-        r : array, shape (..., m)
-            Residual.
-        alpha : float or array, shape (..., 1)
-            Damping; infinity means no correction.
-
-        Returns
-        -------
-        correction : array, shape (..., n)
-            The correction of x.
-        image : array, shape (..., m)
-            The image coordinates of the correction.
-        """
+        """Compute Phi^H (K + alpha I)^-1 r and its image, by a CGLS run."""
         xp = namespace(r)
         alpha = alpha + xp.zeros_like(norm(r))[..., None]
         moving = xp.isfinite(alpha)

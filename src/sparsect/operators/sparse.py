@@ -68,51 +68,17 @@ class SparseOperator(HostOperator):
         self._promoted: dict[str, SparseOperator] = {}
 
     def forward(self, x: Array) -> Array:
-        """Compute Phi x for every row of ``x``, as a sparse product.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Their images Phi x.
-        """
+        """Compute Phi x for every row of ``x``, as a sparse product."""
         return through_columns(self.Phi.__matmul__, x)
 
     def adjoint(self, r: Array) -> Array:
-        """Compute Phi^H r for every row of ``r``, as a sparse product.
-
-        Parameters
-        ----------
-        r : array, shape (..., m)
-            Vectors in the space of the measurements, one per row.
-
-        Returns
-        -------
-        array, shape (..., n)
-            Phi^H r.
-        """
+        """Compute Phi^H r for every row of ``r``, as a sparse product."""
         return through_columns(self._adjoint.__matmul__, r)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
         """Convert Phi and ``y`` to a common dtype.
 
         The converted operator is cached, so that Phi is factored only once per dtype.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator, or a copy in the common dtype.
-        y : array, shape (batch, m)
-            The measurements in the common dtype.
         """
         _, y = super().prepared(y)
         if y.dtype == self.dtype:

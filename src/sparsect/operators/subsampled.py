@@ -72,34 +72,12 @@ class _Subsampled(Operator):
     def _inverse(x: Array, ndim: int) -> Array: ...
 
     def forward(self, x: Array) -> Array:
-        """Compute the selected transform coefficients of every row of ``x``.
-
-        Parameters
-        ----------
-        x : array, shape (..., n)
-            Signals, one per row.
-
-        Returns
-        -------
-        array, shape (..., m)
-            Their images Phi x.
-        """
+        """Compute the selected transform coefficients of every row of ``x``."""
         spectrum = self._reshaped(self._transform, x)
         return namespace(x).take(spectrum, from_numpy(self.samples, x), axis=-1)
 
     def adjoint(self, r: Array) -> Array:
-        """Compute the inverse transform of every row of ``r``, with zeros for the other coefficients.
-
-        Parameters
-        ----------
-        r : array, shape (..., m)
-            Vectors in the space of the measurements, one per row.
-
-        Returns
-        -------
-        array, shape (..., n)
-            Phi^H r.
-        """
+        """Compute the inverse transform of every row of ``r``, with zeros for the other coefficients."""
         xp = namespace(r)
         padded = xp.concat([r, xp.zeros_like(r[..., :1])], axis=-1)
         return self._reshaped(self._inverse, xp.take(padded, from_numpy(self._position, r), axis=-1))
@@ -110,20 +88,7 @@ class _Subsampled(Operator):
         return xp.reshape(transform(shaped, len(self.shape_of_signal)), x.shape)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
-        """Return the operator and ``y`` unchanged, since the transform works in any dtype.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator.
-        y : array, shape (batch, m)
-            The measurements.
-        """
+        """Return the operator and ``y`` unchanged, since the transform works in any dtype."""
         return self, y
 
 
@@ -188,20 +153,7 @@ class SubsampledFourier(_Subsampled):
     _inverse = staticmethod(transforms.inverse_fourier)
 
     def prepared(self, y: Array) -> tuple[Operator, Array]:
-        """Convert ``y`` to a complex dtype.
-
-        Parameters
-        ----------
-        y : array, shape (batch, m)
-            Measurements.
-
-        Returns
-        -------
-        operator : Operator
-            This operator.
-        y : array, shape (batch, m)
-            The measurements as complex numbers of the same precision.
-        """
+        """Convert ``y`` to a complex dtype."""
         xp = namespace(y)
         if is_complex(y):
             return self, y

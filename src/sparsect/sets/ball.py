@@ -38,25 +38,7 @@ class Ball(DataSet):
     """
 
     def radius(self, problem: Problem, target: Array) -> Array:
-        """Compute the residual norm allowed in each row within the range of Phi.
-
-        Parameters
-        ----------
-        problem : Problem
-            Problem whose ``noise_norm`` is the radius of the ball.
-        target : array, shape (batch, k)
-            The data in image coordinates.
-
-        Returns
-        -------
-        array, shape (batch,)
-            The radii.
-
-        Raises
-        ------
-        InputError
-            If ``noise_norm`` is None, or smaller than the distance of y from the range of Phi.
-        """
+        """Compute the residual norm allowed in each row within the range of Phi."""
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
         defect = problem.operator.row_space.defect(problem.y, target)
@@ -73,22 +55,7 @@ class Ball(DataSet):
         return xp.sqrt(squared)
 
     def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
-        """Compute the damping alpha at which the residual of the projection has the norm ``radius``.
-
-        Parameters
-        ----------
-        space : RowSpace
-            Row space of Phi.
-        residual : array, shape (batch, k)
-            Residual in image coordinates.
-        radius : array, shape (batch,)
-            Residual norm allowed in each row.
-
-        Returns
-        -------
-        array, shape (batch, 1)
-            The damping of each row; infinite where the point is in the ball already.
-        """
+        """Compute the damping alpha at which the residual of the projection has the norm ``radius``."""
         xp, eps = namespace(residual), epsilon(residual)
         length = norm(residual)[..., None]
         # A radius of zero would require nu = infinity; it is replaced by a radius at rounding level.

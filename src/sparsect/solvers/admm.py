@@ -120,18 +120,7 @@ class ADMM(Solver):
         settle_number(self, "p", "a number of at most 1", high=1.0)
 
     def init(self, problem: Problem) -> ADMMState:
-        """Start from z = P_B(0) and u = 0.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        ADMMState
-            The initial state.
-        """
+        """Start from z = P_B(0) and u = 0."""
         data = DataProjection(problem, ProximalStep(self.mu))
         target, radius = data.target(problem)
         z, steps = data.space.correction(target, self.mu)[0], 0 * radius
@@ -139,20 +128,7 @@ class ADMM(Solver):
         return ADMMState(z=z, point=z, target=target, radius=radius, gap=gap, scale=norm(z), taken=steps)
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
-        """Update x, z and u once.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : ADMMState
-            The current state.
-
-        Returns
-        -------
-        ADMMState
-            The state after the step.
-        """
+        """Update x, z and u once."""
         data = DataProjection(problem, ProximalStep(self.mu))
         # With w the correction of z - u, x + u is z - w.
         w = data.correction(data.image(state.point), state.target, state.radius)[0]
@@ -162,24 +138,7 @@ class ADMM(Solver):
         return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-        goal : array, shape (batch,)
-            The gap at which each row is finished.
-        fractions : sequence of float
-            The fraction of the run that has passed before each step.
-
-        Returns
-        -------
-        State
-            The state after the steps.
-        """
+        """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU."""
         space, count = problem.operator.row_space, len(fractions)
         if not on_host(problem.y):
             after = self._many(space, state, count, goal)
@@ -199,18 +158,5 @@ class ADMM(Solver):
         return None if found is None else (dataclasses.replace(state, **found[0]), found[1])
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
-        """Return P_A(z), the s largest entries of z.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : ADMMState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return P_A(z), the s largest entries of z."""
         return keep_largest(state.z, problem.sparsity)

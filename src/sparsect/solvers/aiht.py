@@ -69,18 +69,7 @@ class NormalizedIHT(Solver):
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> HardThresholdingState:
-        """Start from x = 0.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        HardThresholdingState
-            The initial state.
-        """
+        """Start from x = 0."""
         wide, size = problem.in_double(), norm(problem.y)
         x = namespace(wide.y).zeros_like(wide.operator.adjoint(wide.y))
         return HardThresholdingState(
@@ -88,20 +77,7 @@ class NormalizedIHT(Solver):
         )
 
     def step(self, problem: Problem, state: HardThresholdingState) -> HardThresholdingState:
-        """Take a thresholded gradient step, which subclasses improve further.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : HardThresholdingState
-            The current state.
-
-        Returns
-        -------
-        HardThresholdingState
-            The state after the step.
-        """
+        """Take a thresholded gradient step, which subclasses improve further."""
         wide = problem.in_double()
         x, residual = self._improve(wide, state, *_descend(wide, state))
         change = norm(x - state.x)
@@ -122,20 +98,7 @@ class NormalizedIHT(Solver):
         return x, residual
 
     def estimate(self, problem: Problem, state: HardThresholdingState) -> Array:
-        """Return x.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : HardThresholdingState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return x."""
         return namespace(state.x).astype(state.x, problem.y.dtype)
 
 

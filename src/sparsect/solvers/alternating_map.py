@@ -72,18 +72,7 @@ class AlternatingMap(Solver):
         return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> AlternatingMapState:
-        """Start from P_A(P_B(0)).
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        AlternatingMapState
-            The initial state.
-        """
+        """Start from P_A(P_B(0))."""
         data = DataProjection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, _ = data.correction(0 * target, target, radius)
@@ -99,20 +88,7 @@ class AlternatingMap(Solver):
         )
 
     def step(self, problem: Problem, state: AlternatingMapState) -> AlternatingMapState:
-        """Project onto B, then onto A.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : AlternatingMapState
-            The current state.
-
-        Returns
-        -------
-        AlternatingMapState
-            The state after the step.
-        """
+        """Project onto B, then onto A."""
         data = DataProjection(problem, self.data_set)
         w, _ = data.correction(state.image, state.target, state.radius)
         x = keep_largest(state.x - w, problem.sparsity)
@@ -120,18 +96,5 @@ class AlternatingMap(Solver):
         return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image_of_sparse(x))
 
     def estimate(self, problem: Problem, state: AlternatingMapState) -> Array:
-        """Return x.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : AlternatingMapState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return x."""
         return state.x

@@ -117,18 +117,7 @@ class DifferenceMap(Solver):
         return not isinstance(self.data_set, ProximalStep)
 
     def init(self, problem: Problem) -> DifferenceMapState:
-        """Start from P_B(0), the x of smallest norm that agrees with the data.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        DifferenceMapState
-            The initial state.
-        """
+        """Start from P_B(0), the x of smallest norm that agrees with the data."""
         data = DataProjection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
@@ -148,20 +137,7 @@ class DifferenceMap(Solver):
         )
 
     def step(self, problem: Problem, state: DifferenceMapState) -> DifferenceMapState:
-        """Replace x by D(x).
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : DifferenceMapState
-            The current state.
-
-        Returns
-        -------
-        DifferenceMapState
-            The state after the step.
-        """
+        """Replace x by D(x)."""
         data, beta, s = DataProjection(problem, self.data_set), self.beta, problem.sparsity
         xp = namespace(state.x)
         if state.sparse is None:
@@ -183,22 +159,6 @@ class DifferenceMap(Solver):
         """Take several steps, on a GPU with fused kernels if possible.
 
         Fused steps are taken in all rows, because checking the rows in between would cost more.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-        goal : array, shape (batch,)
-            The gap at which each row is finished.
-        fractions : sequence of float
-            The fraction of the run that has passed before each step.
-
-        Returns
-        -------
-        State
-            The state after the steps.
         """
         after = None if on_host(problem.y) else self._fused(problem, state, len(fractions))
         return super().steps(problem, state, goal, fractions) if after is None else after
@@ -231,18 +191,6 @@ class DifferenceMap(Solver):
 
         P_A(x) is the paper's thresholded iterate, P_A(f_B(x)) is the point of A used by the map. Far from a solution
         the former fits better. At a solution the latter does, because a fixed point x is not itself the solution.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : DifferenceMapState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
         """
         xp = namespace(state.x)
         w, _ = DataProjection(problem, self.data_set).correction(state.image, state.target, state.radius)

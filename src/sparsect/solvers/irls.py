@@ -93,18 +93,7 @@ class IRLS(Solver):
         settle_number(self, "p", "a number from 0 to 2", low=0.0, high=2.0)
 
     def init(self, problem: Problem) -> IRLSState:
-        """Start from the x of smallest norm that agrees with the data, and epsilon = 1.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        IRLSState
-            The initial state.
-        """
+        """Start from the x of smallest norm that agrees with the data, and epsilon = 1."""
         xp, space = namespace(problem.y), _space(problem)
         target = space.target(problem.y)
         length = norm(problem.y) / max(problem.sparsity, 1) ** 0.5
@@ -122,20 +111,7 @@ class IRLS(Solver):
         )
 
     def step(self, problem: Problem, state: IRLSState) -> IRLSState:
-        """Solve a weighted least-squares problem, and shrink epsilon in rows where the inner problem is solved.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : IRLSState
-            The current state.
-
-        Returns
-        -------
-        IRLSState
-            The state after the step.
-        """
+        """Solve a weighted least-squares problem, and shrink epsilon in rows where the inner problem is solved."""
         xp, epsilon = namespace(state.x), state.epsilon
         weights = (xp.abs(state.x) ** 2 + epsilon[:, None]) ** (1 - self.p / 2)
         x = self._weighted_solution(problem, weights, state.target)
@@ -168,20 +144,7 @@ class IRLS(Solver):
         return xp.astype(xp.stack(solutions), target.dtype)
 
     def estimate(self, problem: Problem, state: IRLSState) -> Array:
-        """Return P_A(x), in the units of the data.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : IRLSState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return P_A(x), in the units of the data."""
         return keep_largest(state.x, problem.sparsity) * state.unit[:, None]
 
 

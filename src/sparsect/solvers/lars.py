@@ -55,18 +55,7 @@ class LeastAngleState(State):
     growing: ClassVar[frozenset[str]] = frozenset({"L", "order"})
 
     def check(self, problem: Problem) -> None:
-        """Check that the active columns exist, each once, and that L is a Cholesky factor.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem that is solved.
-
-        Raises
-        ------
-        ValueError
-            If the state would lead the kernels out of bounds.
-        """
+        """Check that the active columns exist, each once, and that L is a Cholesky factor."""
         n, capacity = problem.operator.shape[1], self.order.shape[1]
         if self.L.shape[1] != capacity * (capacity + 1) // 2:
             raise ValueError(f"L has {self.L.shape[1]} entries a row for {capacity} columns")
@@ -122,18 +111,7 @@ class LeastAngleRegression(Solver):
     leaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> LeastAngleState:
-        """Start from x = 0.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        LeastAngleState
-            The initial state.
-        """
+        """Start from x = 0."""
         correlation = problem.operator.adjoint(problem.y)
         problem.operator.gram_matrix  # noqa: B018  computed here so that it counts as set-up
         batch, energy = problem.batch, squared_norm(problem.y)
@@ -155,41 +133,11 @@ class LeastAngleRegression(Solver):
         )
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """Take one step of the path in every row.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-
-        Returns
-        -------
-        State
-            The state after the step.
-        """
+        """Take one step of the path in every row."""
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Take one step of the path for each of ``fractions``, until the gap is at most ``goal``.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-        goal : array, shape (batch,)
-            The gap at which each row is finished.
-        fractions : sequence of float
-            The fraction of the run that has passed before each step.
-
-        Returns
-        -------
-        State
-            The state after the steps.
-        """
+        """Take one step of the path for each of ``fractions``, until the gap is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import least_angle
 
@@ -208,20 +156,7 @@ class LeastAngleRegression(Solver):
         return dataclasses.replace(state, **fresh, gap=gap, settled=fresh["taken"] < state.taken + count)
 
     def estimate(self, problem: Problem, state: LeastAngleState) -> Array:
-        """Return P_A(x), the s largest entries of x.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : LeastAngleState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return P_A(x), the s largest entries of x."""
         return keep_largest(state.x, problem.sparsity)
 
     def alphas(self, state: LeastAngleState) -> Array:

@@ -56,18 +56,7 @@ class PursuitState(State):
     goal: Array
 
     def check(self, problem: Problem) -> None:
-        """Check that the selected columns exist.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem that is solved.
-
-        Raises
-        ------
-        ValueError
-            If the state would lead the kernels out of bounds.
-        """
+        """Check that the selected columns exist."""
         within("taken", self.taken, 0, problem.sparsity)
         within("order", self.order, 0, problem.operator.shape[1] - 1)
 
@@ -112,18 +101,7 @@ class OrthogonalMatchingPursuit(Solver):
     follow_freedom: ClassVar[bool] = False
 
     def init(self, problem: Problem) -> PursuitState:
-        """Start without columns.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        PursuitState
-            The initial state.
-        """
+        """Start without columns."""
         operator, s, batch = problem.operator, problem.sparsity, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
         correlation = operator.adjoint(problem.y)
@@ -145,41 +123,11 @@ class OrthogonalMatchingPursuit(Solver):
         )
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """Select one column in every row.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-
-        Returns
-        -------
-        State
-            The state after the step.
-        """
+        """Select one column in every row."""
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Select one column for each of ``fractions``, until the gap is at most ``goal``.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-        goal : array, shape (batch,)
-            The gap at which each row is finished.
-        fractions : sequence of float
-            The fraction of the run that has passed before each step.
-
-        Returns
-        -------
-        State
-            The state after the steps.
-        """
+        """Select one column for each of ``fractions``, until the gap is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -222,20 +170,7 @@ class OrthogonalMatchingPursuit(Solver):
             energy[rows] = self._fit(problem.take(rows), cast(PursuitState, state.take(rows)))[1]
 
     def estimate(self, problem: Problem, state: PursuitState) -> Array:
-        """Return the least-squares fit on the selected columns.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : PursuitState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return the least-squares fit on the selected columns."""
         return self._fit(problem, state)[0]
 
     def _fit(self, problem: Problem, state: PursuitState) -> tuple[Array, Array]:

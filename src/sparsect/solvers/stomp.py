@@ -64,20 +64,7 @@ class FalseAlarmRate(ThresholdRule):
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
     def select(self, scores: Array, is_complex: bool = False) -> Array:
-        """Select the entries of each row.
-
-        Parameters
-        ----------
-        scores : array, shape (batch, n)
-            The magnitudes of the correlations, divided by the noise level.
-        is_complex : bool, optional
-            Whether the noise is circular complex instead of real.
-
-        Returns
-        -------
-        array of bool, shape (batch, n)
-            True for the entries to select.
-        """
+        """Select the entries of each row."""
         return scores > float(_quantile(np.asarray(self.rate), is_complex))
 
 
@@ -111,20 +98,7 @@ class FalseDiscoveryRate(ThresholdRule):
         settle_number(self, "rate", "a number between 0 and 1", low=1e-300, high=1.0)
 
     def select(self, scores: Array, is_complex: bool = False) -> Array:
-        """Select the entries of each row.
-
-        Parameters
-        ----------
-        scores : array, shape (batch, n)
-            The magnitudes of the correlations, divided by the noise level.
-        is_complex : bool, optional
-            Whether the noise is circular complex instead of real.
-
-        Returns
-        -------
-        array of bool, shape (batch, n)
-            True for the entries to select.
-        """
+        """Select the entries of each row."""
         xp, n = namespace(scores), scores.shape[-1]
         # The i-th largest entry passes if it exceeds the quantile for the probability rate * i / n.
         quantiles = _quantile(self.rate * np.arange(1, n + 1) / n, is_complex)
@@ -218,18 +192,7 @@ class StagewiseOMP(Solver):
         whole_number("stages", self.stages, 1)
 
     def init(self, problem: Problem) -> StagewiseState:
-        """Start from x = 0 and no columns.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        StagewiseState
-            The initial state.
-        """
+        """Start from x = 0 and no columns."""
         x = 0 * problem.operator.adjoint(problem.y)
         xp, scale = namespace(x), norm(problem.y)
         stage = xp.zeros(scale.shape, dtype=xp.int64, device=x.device)
@@ -238,20 +201,7 @@ class StagewiseOMP(Solver):
         )
 
     def step(self, problem: Problem, state: StagewiseState) -> StagewiseState:
-        """Carry out one stage.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : StagewiseState
-            The current state.
-
-        Returns
-        -------
-        StagewiseState
-            The state after the step.
-        """
+        """Carry out one stage."""
         xp = namespace(state.x)
         m, n = problem.operator.shape
         level = norm(state.residual)[:, None] / m**0.5
@@ -276,20 +226,7 @@ class StagewiseOMP(Solver):
         )
 
     def estimate(self, problem: Problem, state: StagewiseState) -> Array:
-        """Return P_A(x), the s largest entries of x.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : StagewiseState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return P_A(x), the s largest entries of x."""
         return keep_largest(state.x, problem.sparsity)
 
 

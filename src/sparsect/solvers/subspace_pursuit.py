@@ -65,38 +65,14 @@ class SubspacePursuit(Solver):
     gap_is_residual: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> SubspacePursuitState:
-        """Start from the fit on the s columns with the largest correlation with y.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        SubspacePursuitState
-            The initial state.
-        """
+        """Start from the fit on the s columns with the largest correlation with y."""
         support = keep_largest(problem.operator.adjoint(problem.y), problem.sparsity) != 0
         x, residual = _fit(problem, support)
         scale = norm(problem.y)
         return SubspacePursuitState(x=x, residual=residual, gap=norm(residual), scale=scale, settled=scale == 0)
 
     def step(self, problem: Problem, state: SubspacePursuitState) -> SubspacePursuitState:
-        """Extend the support, fit, prune and fit again; rows whose residual does not decrease stay as they are.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : SubspacePursuitState
-            The current state.
-
-        Returns
-        -------
-        SubspacePursuitState
-            The state after the step.
-        """
+        """Extend the support, fit, prune and fit again; rows whose residual does not decrease stay as they are."""
         xp, s = namespace(state.x), problem.sparsity
         # If 2s columns are too many for a unique fit, fewer are added.
         more = max(1, min(s, problem.operator.shape[0] - 1 - s))
@@ -114,20 +90,7 @@ class SubspacePursuit(Solver):
         )
 
     def estimate(self, problem: Problem, state: SubspacePursuitState) -> Array:
-        """Return x.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : SubspacePursuitState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
-        """
+        """Return x."""
         return state.x
 
 

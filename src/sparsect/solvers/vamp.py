@@ -133,18 +133,7 @@ class VectorAMP(Solver):
         return self.variance is None and self.noise_variance is None
 
     def init(self, problem: Problem) -> MessageState:
-        """Start from the linear estimate under the second moment of the prior.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        MessageState
-            The initial state.
-        """
+        """Start from the linear estimate under the second moment of the prior."""
         space = _space(problem)
         xp, (m, n) = namespace(problem.y), problem.operator.shape
         target = space.target(problem.y)
@@ -206,20 +195,7 @@ class VectorAMP(Solver):
         return dataclasses.replace(learned, r=r, gamma=gamma, gap=xp.full_like(gamma, float("inf")))
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """Exchange messages once; rows whose messages explode keep their previous state.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : State
-            The current state.
-
-        Returns
-        -------
-        State
-            The state after the step.
-        """
+        """Exchange messages once; rows whose messages explode keep their previous state."""
         after = self.exchange(problem, state)
         over = exploded(state, after)
         if not on_host(over) or bool(namespace(over).any(over)):
@@ -292,18 +268,6 @@ class VectorAMP(Solver):
 
         The posterior mean ``state.x`` is the Bayes estimate, which is not sparse. If Phi is far from random, messages
         can diverge; a mean that fits worse than zero is replaced by zero.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : MessageState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row.
         """
         xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
         fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)

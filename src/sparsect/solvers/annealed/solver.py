@@ -114,18 +114,7 @@ class AnnealedDifferenceMap(Solver):
         return self.learn_sparsity
 
     def init(self, problem: Problem) -> AnnealedState:
-        """Start from the relaxed projection of 0.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem to solve.
-
-        Returns
-        -------
-        AnnealedState
-            The initial state.
-        """
+        """Start from the relaxed projection of 0."""
         plan = Plan.of(problem, self.goal)
         data = DataProjection(problem, ProximalStep(plan.alpha(0.0)))
         target, radius = data.target(problem)
@@ -155,24 +144,7 @@ class AnnealedDifferenceMap(Solver):
         )
 
     def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0, begun: bool = False) -> AnnealedState:
-        """Take one step of the search or of message passing, as the schedule demands.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : AnnealedState
-            The current state.
-        fraction : float, optional
-            The fraction of the run that has passed.
-        begun : bool, optional
-            Whether message passing is known to have begun. If False, this is looked up in the state.
-
-        Returns
-        -------
-        AnnealedState
-            The state after the step.
-        """
+        """Take one step of the search or of message passing, as the schedule demands."""
         xp, plan = namespace(state.gap), Plan.of(problem, self.goal)
         searched = plan.searched(fraction)
         if begun or (searched > 1 and bool(xp.any(state.averaged))):
@@ -198,24 +170,7 @@ class AnnealedDifferenceMap(Solver):
         return xp.where(expected, state.x, xp.zeros_like(state.x))
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
-        """Take several steps in blocks of rows that run in parallel, one on each core.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : AnnealedState
-            The current state.
-        goal : array, shape (batch,)
-            The gap at which each row is finished.
-        fractions : sequence of float
-            The fraction of the run that has passed before each step.
-
-        Returns
-        -------
-        AnnealedState
-            The state after the steps.
-        """
+        """Take several steps in blocks of rows that run in parallel, one on each core."""
 
         def some_steps(part: Problem, running: AnnealedState, taken: int, goal: Array) -> tuple[AnnealedState, int]:
             return self._some_steps(part, running, fractions[taken:], goal)
@@ -251,18 +206,6 @@ class AnnealedDifferenceMap(Solver):
         """Return the refitted point of A, or for recovery the posterior mean, the average or a point of both sets.
 
         The posterior mean and the average are thresholded.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem, restricted to the rows of ``state``.
-        state : AnnealedState
-            The current state.
-
-        Returns
-        -------
-        array, shape (batch, n)
-            The solution, with at most ``problem.sparsity`` nonzeros in each row unless their number is learned.
         """
         if self.goal == "approximation":
             return refit(problem.operator, problem.y, state.sparse)
