@@ -19,16 +19,16 @@ test-fast: .venv/installed-dev  ## the tests that take less than a minute togeth
 	$(BIN)/pytest -q -m "not slow" tests
 
 test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
-	$(BIN)/pytest -q tests/test_libraries.py --library torch
+	$(BIN)/pytest -q tests/backend/test_libraries.py --library torch
 
 test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs and on one thread
 	$(BIN)/python tests/machines.py
 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
-	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py tests/test_kernels.py --gpu
+	PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q tests/test_gpu.py tests/kernels/test_kernels.py --gpu
 
 fuzz: .venv/installed-dev  ## ten thousand calls and files drawn at random (FUZZ_SEED=... for the same ones again)
-	$(BIN)/pytest -q tests/test_fuzz.py --fuzz-cases 10000 --fuzz-seed $(FUZZ_SEED)
+	$(BIN)/pytest -q tests/fuzz/test_fuzz.py --fuzz-cases 10000 --fuzz-seed $(FUZZ_SEED)
 
 lint: .venv/installed-dev  ## style, types, imports that go down, docstrings
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python tests/docstrings.py

@@ -20,9 +20,13 @@ if importlib.util.find_spec("hypothesis"):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--library", default="numpy,array_api_strict", help="array libraries for tests/test_libraries.py")
-    parser.addoption("--fuzz-cases", type=int, default=300, help="cases of each kind in tests/test_fuzz.py")
-    parser.addoption("--fuzz-seed", type=int, default=0, help="what the cases in tests/test_fuzz.py are drawn from")
+    parser.addoption(
+        "--library", default="numpy,array_api_strict", help="array libraries for tests/backend/test_libraries.py"
+    )
+    parser.addoption("--fuzz-cases", type=int, default=300, help="cases of each kind in tests/fuzz/test_fuzz.py")
+    parser.addoption(
+        "--fuzz-seed", type=int, default=0, help="what the cases in tests/fuzz/test_fuzz.py are drawn from"
+    )
     parser.addoption("--gpu", action="store_true", help="run tests/test_gpu.py, which needs a GPU")
 
 

@@ -1,7 +1,7 @@
 """Generated cases, one after the other, in a process of its own: a crash or a hang in one is told from the outside.
 
-    python tests/fuzzing.py calls SEED FIRST LAST
-    python tests/fuzzing.py files SEED FIRST LAST
+    python tests/fuzz/fuzzing.py calls SEED FIRST LAST
+    python tests/fuzz/fuzzing.py files SEED FIRST LAST
 
 runs the cases FIRST to LAST and writes a line of JSON before and after each. What a case is depends on the seed and its
 number alone.

@@ -30,7 +30,7 @@ def test_an_answer_or_a_clear_error(kind, pytestconfig):
     if failures:
         words = [
             f"{kind}, seed {seed}, case {each['case']}: {each['log']}\n{each['words']}"
-            f"alone: python tests/fuzzing.py {kind} {seed} {each['case']} {each['case']}"
+            f"alone: python tests/fuzz/fuzzing.py {kind} {seed} {each['case']} {each['case']}"
             for each in failures
         ]
         pytest.fail(f"{len(failures)} of {cases} cases\n\n" + "\n\n".join(words[:20]), pytrace=False)
