@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from .backend import files
 from .backend.arrays import floating, on_host
@@ -15,12 +15,12 @@ from .problems import Problem
 from .run.loop import Snapshot, solve
 from .run.result import Result
 from .run.trace import Measure
-from .solvers import METHODS
+from .solvers import METHODS, MethodName
 from .solvers.base import Solver, check_solver, device_for
 from .unknown_sparsity import recover_unknown
 
 # The method that is used if none is given.
-DEFAULT = "annealed-difference-map"
+DEFAULT: Final = "annealed-difference-map"
 
 
 def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
@@ -47,7 +47,7 @@ def recover(
     Phi: Any,
     y: Any,
     sparsity: int | str,
-    method: str | Solver = DEFAULT,
+    method: MethodName | Solver = DEFAULT,
     *,
     noise_norm: Any = None,
     max_iter: int = 1000,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import get_args
 
 import literal
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import sparsect
 from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, ProximalStep
 from sparsect.problems import Problem
+from sparsect.solvers import MethodName
 from sparsect.solvers.base import Requirement
 
 pytestmark = pytest.mark.numerical
@@ -242,3 +244,7 @@ def test_a_row_that_runs_away_keeps_its_last_answer(beta, dtype):
         result = sparsect.recover(problem.Phi, problem.y, 8, DifferenceMap(beta), max_iter=2000)
     assert not result.converged.any()
     assert np.isfinite(result.x).all()
+
+
+def test_the_names_that_types_know_are_those_there_are():
+    assert get_args(MethodName) == tuple(sparsect.METHODS)

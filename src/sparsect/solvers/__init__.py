@@ -1,11 +1,12 @@
 """The solvers, one module each, and ``METHODS``, which maps the names for ``recover(method=...)`` to them."""
 
-from typing import Any
+from typing import Literal
 
 from .admm import ADMM
 from .aiht import AcceleratedIHT, NormalizedIHT
 from .alternating_map import AlternatingMap
 from .annealed.solver import AnnealedDifferenceMap
+from .base import Solver
 from .difference_map import DifferenceMap
 from .irls import IRLS
 from .lars import LeastAngleRegression
@@ -14,7 +15,24 @@ from .stomp import FalseAlarmRate, FalseDiscoveryRate, StagewiseOMP
 from .subspace_pursuit import SubspacePursuit
 from .vamp import VectorAMP
 
-METHODS: dict[str, Any] = {
+# The names of the methods, for type checkers and completion.
+MethodName = Literal[
+    "annealed-difference-map",
+    "difference-map",
+    "alternating-map",
+    "admm",
+    "irls",
+    "lars",
+    "stomp",
+    "aiht",
+    "niht",
+    "subspace-pursuit",
+    "omp",
+    "ormp",
+    "vamp",
+]
+
+METHODS: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (
         AnnealedDifferenceMap,
@@ -44,6 +62,7 @@ __all__ = [
     "FalseAlarmRate",
     "FalseDiscoveryRate",
     "LeastAngleRegression",
+    "MethodName",
     "NormalizedIHT",
     "OrderRecursiveMatchingPursuit",
     "OrthogonalMatchingPursuit",
