@@ -437,9 +437,9 @@ def test_command_line(shell, tmp_path):
 
 def test_bad_input(clean):
     Phi, y = on_gpu(clean.Phi), on_gpu(clean.y)
-    with pytest.raises(InputError, match=r"cuda.*cpu.*one device"):
+    with pytest.raises(InputError, match=r"one device.*cuda.*cpu"):
         recover(Phi, torch.from_numpy(clean.y), 12)
-    with pytest.raises(InputError, match="one array library"):
+    with pytest.raises(InputError, match="arrays of one library"):
         recover(Phi, clean.y, 12)
     for kind in (torch.float16, torch.bfloat16):
         with pytest.raises(InputError, match="float32, float64"):

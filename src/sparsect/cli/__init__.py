@@ -32,8 +32,8 @@ for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, exper
 def main() -> None:
     """Run the command line; an error of the user is one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
-    interrupts.raise_them()
     try:
+        interrupts.raise_them()
         status = cli.main(standalone_mode=False)
         interrupts.ignore_them()
     except BaseException as error:
