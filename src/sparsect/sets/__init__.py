@@ -4,7 +4,7 @@ from .affine import Affine
 from .ball import Ball
 from .base import DataSet, check_data_set
 from .data import DataProjection, project_data
-from .relaxed import ProximalStep
+from .proximal_step import ProximalStep
 from .sparse import project_sparse
 
 __all__ = [
