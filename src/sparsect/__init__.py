@@ -47,6 +47,7 @@ from .solvers import (
     OrthogonalMatchingPursuit,
     StagewiseOMP,
     SubspacePursuit,
+    SupportSampler,
     VectorAMP,
 )
 from .solvers.base import Requirement, Solver, State
@@ -94,6 +95,7 @@ __all__ = [
     "SubsampledDCT",
     "SubsampledFourier",
     "SubspacePursuit",
+    "SupportSampler",
     "VectorAMP",
     "as_operator",
     "dictionary",

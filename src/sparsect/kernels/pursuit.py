@@ -127,7 +127,7 @@ def select(
             amount /= pivot
             taken[k], amounts[k] = i, amount
             energy[row] -= amount.real * amount.real + amount.imag * amount.imag
-            _combine_rows(gram, taken, rough, k + 1, v)
+            combine_rows(gram, taken, rough, k + 1, v)
             step = c.dtype.type(amount)
             for j in range(n):
                 z = v[j]
@@ -139,7 +139,7 @@ def select(
 
 
 @compiled
-def _combine_rows(gram, taken, w, size, v):
+def combine_rows(gram, taken, w, size, v):
     """v = sum of conj(w_r) gram[taken_r], four rows at a time so that v is read and written less often."""
     n = gram.shape[0]
     v[:] = 0

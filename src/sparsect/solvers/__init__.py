@@ -13,6 +13,7 @@ from .lars import LeastAngleRegression
 from .omp import OrderRecursiveMatchingPursuit, OrthogonalMatchingPursuit
 from .stomp import FalseAlarmRate, FalseDiscoveryRate, StagewiseOMP
 from .subspace_pursuit import SubspacePursuit
+from .support_sampler import SupportSampler
 from .vamp import VectorAMP
 
 # The names of the methods, for type checkers and completion.
@@ -30,6 +31,7 @@ MethodName = Literal[
     "omp",
     "ormp",
     "vamp",
+    "support-sampler",
 ]
 
 METHODS: dict[str, type[Solver]] = {
@@ -48,6 +50,7 @@ METHODS: dict[str, type[Solver]] = {
         OrthogonalMatchingPursuit,
         OrderRecursiveMatchingPursuit,
         VectorAMP,
+        SupportSampler,
     )
 }
 
@@ -68,5 +71,6 @@ __all__ = [
     "OrthogonalMatchingPursuit",
     "StagewiseOMP",
     "SubspacePursuit",
+    "SupportSampler",
     "VectorAMP",
 ]

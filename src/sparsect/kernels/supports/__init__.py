@@ -1,0 +1,161 @@
+"""Moves of single nonzeros of a support: sampled from the posterior distribution, or taken where they improve the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ...backend.arrays import Array
+
+# Added to the diagonal of Gram matrices of unit columns, so that dependent columns do no harm.
+RIDGE = 1e-13
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The arrays of Markov chains of supports, one row for each chain; they are changed in place.
+
+    Attributes
+    ----------
+    visited : array of int, shape (batch,)
+        The number of positions visited so far.
+    support : array of int, shape (batch, s)
+        The columns of the nonzeros.
+    variance : array, shape (batch,)
+        The variance of the noise.
+    slab : array, shape (batch,)
+        The variance of the nonzeros.
+    least : array, shape (batch,)
+        The smallest squared residual so far.
+    best : array of int, shape (batch, s)
+        The support that has it.
+    mean : array, shape (batch, n)
+        The sum of the conditional means of x.
+    square : array, shape (batch, n)
+        The sum of the conditional means of ``|x|^2``.
+    inclusion : array, shape (batch, n)
+        The sum of the conditional probabilities of being nonzero.
+    misfit : array, shape (batch,)
+        The sum of the squared residuals after each sweep.
+    """
+
+    visited: Array
+    support: Array
+    variance: Array
+    slab: Array
+    least: Array
+    best: Array
+    mean: Array
+    square: Array
+    inclusion: Array
+    misfit: Array
+
+
+def sample(
+    gram: Array,
+    squares: Array,
+    b: Array,
+    energy: Array,
+    measurements: int,
+    known: bool,
+    heat: Array,
+    recorded: Array,
+    hot: Array,
+    floor: Array,
+    chains: Chains,
+) -> None:
+    """Visit the positions of the support of every row in turn, and move the nonzeros there at random.
+
+    A nonzero goes to column k with its conditional probability given the other nonzeros, with all values integrated
+    out: nonzeros are normal with variance ``slab``, and the noise is normal.
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        The Gram matrix in double precision.
+    squares : array, shape (n,)
+        Its diagonal. Columns for which it is zero are never chosen.
+    b : array, shape (batch, n)
+        Phi^H y.
+    energy : array, shape (batch,)
+        The squared norm of y.
+    measurements : int
+        The number of measurements.
+    known : bool
+        Whether the variance of the noise is known. Otherwise it is estimated.
+    heat : array, shape (sweeps,)
+        The temperature of each sweep over the positions: 1 stands for the noise variance ``hot``, 0 for the true one, values between
+        for variances between them on a logarithmic scale.
+    recorded : array of bool, shape (sweeps,)
+        Whether conditional means are added to the sums.
+    hot, floor : array, shape (batch,)
+        The variance of the noise at heat 1, and the smallest one.
+    chains : Chains
+        The chains.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    half = 1.0 if np.iscomplexobj(b) else 0.5
+    batch, s = chains.support.shape
+    arrays = (getattr(chains, field.name) for field in fields(chains))
+    settings = (gram, squares, half, measurements, known, heat, recorded, b, energy, hot, floor)
+    work = 4.0 * heat.size * s * s * gram.shape[0]
+    over_rows(cpu.sample, batch, *settings, *arrays, work=work)
+
+
+def swap(
+    gram: Array, squares: Array, b: Array, energy: Array, support: Array, counts: Array, limit: int
+) -> tuple[Array, Array]:
+    """Exchange columns of the supports, one at a time, as long as that lowers the squared residual.
+
+    Parameters
+    ----------
+    gram, squares, b, energy : array
+        As for :func:`sample`.
+    support : array of int, shape (batch, s)
+        The supports, which are changed in place.
+    counts : array of int, shape (batch,)
+        How many entries of each support are used.
+    limit : int
+        The largest number of exchanges in a row.
+
+    Returns
+    -------
+    swaps : array of int, shape (batch,)
+        The number of exchanges.
+    optimal : array of bool, shape (batch,)
+        Whether no exchange lowers the residual of the row any more.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    batch, s = support.shape
+    swaps, optimal = np.zeros(batch, dtype=np.int64), np.ones(batch, dtype=bool)
+    ridge = RIDGE * float(np.max(squares, initial=0.0))
+    work = 4.0 * s * s * gram.shape[0]
+    over_rows(cpu.swap, batch, gram, squares, ridge, limit, b, energy, support, counts, swaps, optimal, work=work)
+    return swaps, optimal
+
+
+def best_pair(gram: Array, squares: Array, b: Array) -> Array:
+    """Find the two columns that fit each row best, by looking at all pairs.
+
+    Parameters
+    ----------
+    gram, squares, b : array
+        As for :func:`sample`.
+
+    Returns
+    -------
+    array of int, shape (batch, 2)
+        The columns.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    support: np.ndarray[Any, Any] = np.tile(np.arange(2), (b.shape[0], 1))
+    over_rows(cpu.best_pair, b.shape[0], gram, squares, b, support, work=4.0 * gram.shape[0] ** 2)
+    return support

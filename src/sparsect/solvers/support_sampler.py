@@ -1,0 +1,317 @@
+"""Gibbs sampling of supports: a few annealed Markov chains that move one nonzero at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..backend.arrays import Array, from_numpy, namespace, real_dtype, squared_norm, to_numpy
+from ..backend.checks import reject, whole_number, within
+from ..kernels.supports import Chains, sample
+from ..kernels.thresholding import keep_largest
+from ..problems import Problem
+from .base import Requirement, Solver, State
+
+# The part of each chain in which its temperature falls; means are taken over the rest.
+COOLING = 0.8
+# A chain starts with the noise at which a typical nonzero is this many times below the level that pins it to a column.
+HOT = 2.0
+# The smallest variance of the noise, relative to the mean square of y: the level of rounding errors.
+FLOOR = 1e-12
+# Two chains agree if the squared distance of their means is at most this part of the posterior variance.
+AGREEMENT = 0.5
+# Multiplications of an iteration of the Difference Map per entry of Phi, and of a visit per column: one iteration of
+# the sampler makes as many visits as cost the same.
+ITERATION, VISIT = 4.0, (2.5, 10.0)
+# The largest number of sweeps in an iteration.
+MOST = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerState(State):
+    """The state of :class:`SupportSampler`, in double precision and main memory.
+
+    The fields of the running chain are those of ``kernels.supports.Chains``.
+
+    Attributes
+    ----------
+    b : array, shape (batch, n)
+        Phi^H y.
+    energy : array, shape (batch,)
+        The squared norm of y.
+    sweeps : array of int, shape (batch,)
+        The number of sweeps recorded in the sums.
+    visited, support, variance, slab, least, best, mean, square, inclusion, misfit : array
+        The running chain.
+    chain : array of int, shape (batch,)
+        The number of chains completed.
+    answer, answer_square, answer_inclusion : array, shape (batch, n)
+        The posterior means of x, of ``|x|^2`` and of being nonzero of the best chain.
+    answer_misfit : array, shape (batch,)
+        Its mean squared residual; infinite before the first chain ends.
+    agreeing : array of int, shape (batch,)
+        The number of chains that agree with it.
+    """
+
+    b: Array
+    energy: Array
+    sweeps: Array
+    visited: Array
+    support: Array
+    variance: Array
+    slab: Array
+    least: Array
+    best: Array
+    mean: Array
+    square: Array
+    inclusion: Array
+    misfit: Array
+    chain: Array
+    answer: Array
+    answer_square: Array
+    answer_inclusion: Array
+    answer_misfit: Array
+    agreeing: Array
+
+    def check(self, problem: Problem) -> None:
+        """Check that the columns of the supports exist."""
+        within("support", self.support, 0, problem.operator.shape[1] - 1)
+        within("best", self.best, 0, problem.operator.shape[1] - 1)
+        within("visited", self.visited, 0, np.iinfo(np.int64).max // 2)
+        if any(np.unique(row).size < row.size for row in self.support):
+            raise ValueError("support has a column twice")
+
+
+@dataclass(frozen=True)
+class SupportSampler(Solver):
+    """Gibbs sampling of the support, with annealing and restarts.
+
+    The entries of x are zero or normal, and so is the noise; the variances of both are learned. A Markov chain moves
+    one nonzero at a time: it goes to column k with the conditional probability given the columns of all others, where
+    the values of all nonzeros are integrated out. A chain starts hot, with most of y taken for noise, and cools down,
+    so that it finds its way to the probable supports; x is then averaged. The solution is the posterior mean with its
+    s largest entries.
+
+    It needs no singular values, and unlike message passing it holds for any Phi, with coherent columns as well.
+
+    Parameters
+    ----------
+    chains : int, optional
+        The largest number of chains, run one after the other. A row settles when two chains agree. Otherwise the chain
+        with the smallest residual gives the answer.
+
+    Notes
+    -----
+    With H = (G_SS + l I)^-1 for the Gram matrix G and l = noise variance / variance of the nonzeros, and with
+    x = H Phi_S^H y, a move of the nonzero at position p to column k changes the squared residual by numbers that are
+    known from H, x and one combination of the rows of G; ``kernels/supports`` has the formulas. A move costs about
+    2 s n multiplications. An iteration makes as many moves as cost no more than an iteration of the Difference Map.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, snr_db=20, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.SupportSampler())
+    >>> bool(sparsect.snr_db(problem.x, result.x).min() > 20)
+    True
+    """
+
+    name: ClassVar[str] = "support-sampler"
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
+    criterion: ClassVar[str] = "disagreement"
+    uses_noise_norm: ClassVar[bool] = True
+    compiled: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
+    scale_free = True
+
+    chains: int = 4
+
+    def __post_init__(self) -> None:
+        whole_number("chains", self.chains, 1)
+
+    def init(self, problem: Problem) -> SamplerState:
+        """Start with the columns that correlate most with y."""
+        m, s = problem.operator.shape[0], problem.sparsity
+        if s >= m:
+            raise reject("sparsity", s, f"below the number of measurements, {m}, for {self.name!r}")
+        b = _wide(problem.operator.adjoint(problem.y))
+        batch, n = b.shape
+        squares = np.diag(_gram(problem)).real
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(squares > 0, np.abs(b) / np.sqrt(squares), -1.0)
+        support = np.argsort(-score, axis=1, kind="stable")[:, :s]
+        energy = squared_norm(_wide(problem.y))
+        fresh = {name: np.zeros((batch, n)) for name in ("square", "inclusion", "answer_square", "answer_inclusion")}
+        return SamplerState(
+            b=b,
+            energy=energy,
+            mean=np.zeros_like(b),
+            answer=np.zeros_like(b),
+            answer_misfit=np.full(batch, np.inf),
+            agreeing=np.zeros(batch, dtype=np.int64),
+            visited=np.zeros(batch, dtype=np.int64),
+            sweeps=np.zeros(batch, dtype=np.int64),
+            taken=np.zeros(batch, dtype=np.int64),
+            chain=np.zeros(batch, dtype=np.int64),
+            misfit=np.zeros(batch),
+            least=energy.copy(),
+            best=support.copy(),
+            support=support,
+            criterion=np.sqrt(energy),
+            scale=np.sqrt(energy),
+            settled=energy == 0,
+            **_variances(problem, energy),
+            **fresh,
+        )
+
+    def step(self, problem: Problem, state: SamplerState) -> SamplerState:
+        """Make the visits of one iteration, at the temperature of the posterior distribution."""
+        return advance(problem, state, [1.0])
+
+    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> SamplerState:
+        """Make the visits of several iterations; the temperature follows the fraction of the run."""
+        numbers = [min(int(fraction * self.chains), self.chains - 1) for fraction in fractions]
+        parts = [fraction * self.chains - number for fraction, number in zip(fractions, numbers, strict=True)]
+        for number in sorted(set(numbers)):
+            if number > state.chain.max(initial=0):
+                state = concluded(problem, state, number)
+            state = advance(
+                problem, state, [part for part, at in zip(parts, numbers, strict=True) if at == number]
+            )
+        return state
+
+    def estimate(self, problem: Problem, state: SamplerState) -> Array:
+        """Return the posterior mean of the best chain, with its s largest entries."""
+        return narrow(keep_largest(concluded(problem, state, 0).answer, problem.sparsity), problem.y)
+
+
+def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> SamplerState:
+    """Continue the running chain of every row.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, restricted to the rows of ``state``.
+    state : SamplerState
+        The current state.
+    parts : sequence of float
+        For each iteration, the part of the chain that has passed, from 0 to 1.
+
+    Returns
+    -------
+    SamplerState
+        The state after the iterations.
+    """
+    m, s = problem.operator.shape[0], problem.sparsity
+    if s == 0 or not len(parts):
+        return state
+    # As many sweeps as cost no more than an iteration of the Difference Map, possibly none in some iterations.
+    rate = min(MOST, ITERATION * m / (s * (VISIT[0] * s + VISIT[1])))
+    before = int(state.taken[0]) + np.arange(len(parts))
+    sweeps = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
+    heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), sweeps)
+    recorded = heat == 0
+    changing = {field.name: getattr(state, field.name).copy() for field in dataclasses.fields(Chains)}
+    gram = _gram(problem)
+    hot = HOT * state.energy / (2 * s * np.log(max(gram.shape[0], 2)))
+    floor = np.maximum(FLOOR * state.energy / m, np.finfo(np.float64).tiny)
+    known = problem.noise_norm is not None
+    squares = np.diag(gram).real.copy()
+    sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
+    return dataclasses.replace(
+        state, sweeps=state.sweeps + np.count_nonzero(recorded), taken=state.taken + len(parts), **changing
+    )
+
+
+def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState:
+    """End the running chain of every row: compare it with the best one, and prepare the next one.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, restricted to the rows of ``state``.
+    state : SamplerState
+        The current state.
+    chain : int
+        The number of the next chain.
+
+    Returns
+    -------
+    SamplerState
+        The state at the beginning of the next chain.
+    """
+    ended, count = state.sweeps > 0, np.maximum(state.sweeps, 1)
+    mean, square, inclusion = (value / count[:, None] for value in (state.mean, state.square, state.inclusion))
+    misfit = np.where(ended, state.misfit / count, np.inf)
+    before = np.isfinite(state.answer_misfit)
+    # The likelihood of the data at the mean residual of a chain decides between chains that differ.
+    better = ended & (misfit < state.answer_misfit)
+    variance = np.sum(np.maximum(square - np.abs(mean) ** 2, 0.0), axis=-1)
+    distance = squared_norm(mean - state.answer)
+    rounding = 1e-12 * squared_norm(mean)
+    agree = ended & before & (distance <= AGREEMENT * variance + rounding)
+    agreeing = np.where(agree, state.agreeing + 1, np.where(better, 1, state.agreeing))
+    # Chains that agree are averaged.
+    share = np.where(agree, 1 / np.maximum(agreeing, 1), better.astype(np.float64))[:, None]
+    answers = {
+        name: old + share * (new - old)
+        for name, old, new in (
+            ("answer", state.answer, mean),
+            ("answer_square", state.answer_square, square),
+            ("answer_inclusion", state.answer_inclusion, inclusion),
+        )
+    }
+    zeros = {name: np.zeros_like(getattr(state, name)) for name in ("mean", "square", "inclusion", "misfit", "sweeps")}
+    return dataclasses.replace(
+        state,
+        answer_misfit=np.minimum(misfit, state.answer_misfit),
+        agreeing=agreeing,
+        chain=np.full_like(state.chain, chain),
+        criterion=np.where(ended & before, np.sqrt(distance), state.criterion),
+        settled=state.settled | (agreeing > 1),
+        **_variances(problem, state.energy),
+        **answers,
+        **zeros,
+    )
+
+
+def narrow(x: Array, like: Array) -> Array:
+    """Convert an array in main memory to the library, device and dtype of another one.
+
+    Parameters
+    ----------
+    x : array
+        A NumPy array.
+    like : array
+        The other array.
+
+    Returns
+    -------
+    array
+        The converted array.
+    """
+    xp = namespace(like)
+    return xp.astype(from_numpy(x, like), like.dtype if np.iscomplexobj(x) else real_dtype(like))
+
+
+def _wide(array: Array) -> np.ndarray[Any, Any]:
+    """Copy an array to main memory, in double precision."""
+    values = to_numpy(array)
+    return np.ascontiguousarray(values, dtype=np.complex128 if np.iscomplexobj(values) else np.float64)
+
+
+def _gram(problem: Problem) -> np.ndarray[Any, Any]:
+    """Return the Gram matrix in double precision and main memory."""
+    return _wide(problem.operator.double_gram_matrix)
+
+
+def _variances(problem: Problem, energy: Array) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the variances of noise and nonzeros at the start of a chain."""
+    m, s = problem.operator.shape[0], max(problem.sparsity, 1)
+    noise = 0.01 * energy / m if problem.noise_norm is None else to_numpy(problem.noise_norm).astype(np.float64) ** 2 / m
+    tiny = np.finfo(np.float64).tiny
+    return {"variance": np.maximum(noise, np.maximum(FLOOR * energy / m, tiny)), "slab": np.maximum(energy / s, tiny)}
