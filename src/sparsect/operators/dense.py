@@ -21,7 +21,7 @@ from ..backend.arrays import (
 )
 from ..backend.checks import real_number, reject
 from .base import Operator
-from .row_space import RowSpace, SingularVectors
+from .pseudo_inverse import PseudoInverse, SingularVectors
 
 
 class DenseOperator(Operator):
@@ -96,7 +96,7 @@ class DenseOperator(Operator):
     def _divided(self, unit: float) -> Operator:
         return DenseOperator(self.Phi / unit, self.rank_tol)
 
-    def _factor(self) -> RowSpace:
+    def _factor(self) -> PseudoInverse:
         return SingularVectors(self.Phi, self.rank_tol)
 
     @cached_property

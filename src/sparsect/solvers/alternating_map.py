@@ -22,7 +22,7 @@ class AlternatingMapState(State):
     x : array, shape (batch, n)
         The iterate, always a point of A.
     image : array, shape (batch, rank)
-        The image coordinates of x (``operators/row_space.py``).
+        The image coordinates of x (``operators/pseudo_inverse``).
     target : array, shape (batch, rank)
         The part of y in the range of Phi, in image coordinates.
     radius : array, shape (batch,)
