@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import epsilon, namespace, row_norms, take_rows, to_numpy
+from .backend.arrays import epsilon, namespace, take_rows, to_numpy
 from .backend.checks import real_number, reject, warn
+from .backend.norms import row_norms
 from .operators import Operator
 from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import text_tables
-from .arrays import check_indices
+from .array_checks import check_indices
 from .checks import LONGEST, InputError, choice, reject, shown
 
 try:

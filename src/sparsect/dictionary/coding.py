@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.arrays import Array, compressed, compressed_on_host, joined_rows, namespace, on_host
+from ..backend.arrays import Array, namespace, on_host
+from ..backend.csr import compressed, compressed_on_host, joined_rows
 from ..backend.devices import place, rows_at_a_time
 from ..problems import Problem
 from ..run.loop import solve

@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import (
-    Array,
-    check_magnitude,
-    from_numpy,
-    namespace,
-    norm,
-    on_host,
-    squared_norm,
-    take_rows,
-    to_numpy,
-)
+from ..backend.array_checks import check_magnitude
+from ..backend.arrays import Array, from_numpy, namespace, on_host, take_rows, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import described, memory_errors, rows_at_a_time, summing
+from ..backend.norms import norm, squared_norm
 from ..operators import Operator
 from ..problems import Problem
 from ..run.loop import solve

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..backend.arrays import (
-    on_host,
-)
+from ..backend.arrays import on_host
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, DaskSource, learn
 from ..dictionary.cluster import Cluster

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import (
-    Array,
-    floating,
-    squared_norm,
-    to_numpy,
-)
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, to_numpy
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.norms import squared_norm
 from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
 from ..dictionary.coding import codes_of

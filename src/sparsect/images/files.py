@@ -16,7 +16,8 @@ import array_api_compat as compat
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, namespace, refuse_masked, to_numpy
+from ..backend.array_checks import refuse_masked
+from ..backend.arrays import Array, namespace, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
 from ..dictionary.sources import digest

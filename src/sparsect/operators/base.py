@@ -12,14 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    generator,
-    namespace,
-    norm,
-    to_numpy,
-    units,
-)
+from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.norms import norm, units
+from ..backend.rng import generator
 from .pseudo_inverse import ConjugateGradients, PseudoInverse, TightFrame
 
 

@@ -7,19 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    check_magnitude,
-    conj,
-    contiguous,
-    epsilon,
-    floating,
-    from_numpy,
-    is_complex,
-    is_single,
-    namespace,
-)
+from ..backend.array_checks import check_magnitude, floating
+from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace
 from ..backend.checks import real_number, reject
+from ..backend.norms import conj
 from .base import Operator
 from .pseudo_inverse import PseudoInverse, SingularVectors
 

@@ -8,13 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    check_indices,
-    check_magnitude,
-    epsilon,
-    floating,
-)
+from ..backend.array_checks import check_indices, check_magnitude, floating
+from ..backend.arrays import Array, epsilon
 from ..backend.checks import reject
 from .base import Operator
 from .host import HostOperator, through_columns

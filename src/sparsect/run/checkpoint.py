@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import from_numpy, generator, is_numpy, namespace, norm, to_numpy
+from ..backend.arrays import from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import LONGEST, InputError, within
+from ..backend.norms import norm
+from ..backend.rng import generator
 from .trace import Trace
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..backend.arrays import Array, epsilon, namespace, norm, real_dtype, real_vecdot
+from ..backend.arrays import Array, epsilon, namespace, real_dtype
 from ..backend.checks import reject
+from ..backend.norms import norm, real_vecdot
 from ..operators.pseudo_inverse import PseudoInverse
 from ..problems import Problem
 from .base import DataSet

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, check_magnitude, floating, namespace
+from ..backend.array_checks import check_magnitude, floating
+from ..backend.arrays import Array, namespace
 from ..backend.checks import reject, warn
 from ..operators import as_operator
 from ..problems import Problem

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..backend.arrays import Array, namespace, norm, on_host, squared_norm
+from ..backend.arrays import Array, namespace, on_host
 from ..backend.checks import settle_number
+from ..backend.norms import norm, squared_norm
 from ..kernels.shrinkage import shrink_steps
 from ..kernels.thresholding import keep_largest
 from ..operators.pseudo_inverse import PseudoInverse, SingularVectors

@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..backend.arrays import Array, epsilon, namespace, norm
+from ..backend.arrays import Array, epsilon, namespace
+from ..backend.norms import norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
 from ..sets import DataProjection, DataSet, ProximalStep, check_data_set

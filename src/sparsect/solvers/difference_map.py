@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, norm, on_host
+from ..backend.arrays import Array, namespace, on_host
 from ..backend.checks import settle_number
+from ..backend.norms import norm
 from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import advance, keep_largest
 from ..operators.pseudo_inverse import SingularVectors

@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from ..backend.arrays import Array, conj, is_complex, namespace, norm
+from ..backend.arrays import Array, is_complex, namespace
 from ..backend.checks import settle_number
+from ..backend.norms import conj, norm
 from ..kernels.thresholding import keep_largest
 from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem

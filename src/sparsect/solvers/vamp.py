@@ -8,15 +8,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    namespace,
-    norm,
-    on_host,
-    squared_norm,
-    to_numpy,
-)
+from ..backend.arrays import Array, namespace, on_host, to_numpy
 from ..backend.checks import settle_number
+from ..backend.norms import norm, squared_norm
 from ..kernels.posterior import denoise, posterior
 from ..kernels.thresholding import keep_largest
 from ..operators.pseudo_inverse import OrthonormalBasis

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays import Array, epsilon, from_numpy, is_single, namespace, norm, real_vecdot, squared_norm
+from ...backend.arrays import Array, epsilon, from_numpy, is_single, namespace
+from ...backend.norms import norm, real_vecdot, squared_norm
 from .base import PseudoInverse
 
 # Steps of the Lanczos iteration before the first test for convergence.

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays import Array, conj, contiguous, from_numpy, namespace, norm, on_host, real_dtype, to_numpy
+from ...backend.arrays import Array, contiguous, from_numpy, namespace, on_host, real_dtype, to_numpy
+from ...backend.norms import conj, norm
 from ...kernels.sparse_product import sparse_product
 from .base import PseudoInverse
 

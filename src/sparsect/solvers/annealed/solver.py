@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import Array, is_single, namespace, norm, on_host
+from ...backend.arrays import Array, is_single, namespace, on_host
 from ...backend.checks import choice, reject, truth_value
+from ...backend.norms import norm
 from ...kernels.search import search_steps
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
