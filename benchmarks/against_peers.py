@@ -164,7 +164,7 @@ def quality(folder):
     """SNR and seconds for a patch, by label and then sparsity, one pair for each budget."""
     rows = signals(folder, 20, 1)
     operator = sparsect.load_dictionary().operator
-    operator.row_space, operator.gram_matrix, operator.double_gram_matrix  # noqa: B018  before anything is timed
+    operator.pseudo_inverse, operator.gram_matrix, operator.double_gram_matrix  # noqa: B018  before anything is timed
     points = {}
     for s in SPARSITIES:
         problem, training = Problem(operator, rows[:PATCHES], s), Problem(operator, rows[-PATCHES // 2 :], s)
@@ -246,7 +246,7 @@ def product_rate(seconds=3.0):
 def rate_table(folder):
     rows = signals(folder, 20, 1)[:PATCHES]
     operator, iterations = sparsect.load_dictionary().operator, 400
-    rank, n = operator.row_space.rank, operator.shape[1]
+    rank, n = operator.pseudo_inverse.rank, operator.shape[1]
     yield "| s | operations done, GFLOP/s | of the machine's rate | with the products that sparsity saves, too |"
     yield "|---|---|---|---|"
     for s in SPARSITIES:
@@ -275,8 +275,8 @@ def plain(Phi, y, s, iterations):
     target = U.T @ y
     x = V.T @ (target * values / (values**2 + 0.15))
     for step in range(iterations):
-        over = step / (iterations - 1)
-        alpha, count = 0.15 ** (1 - over), int(np.ceil(s * (0.5 + 0.5 * min(1, over / 0.8))))
+        fraction = step / (iterations - 1)
+        alpha, count = 0.15 ** (1 - fraction), int(np.ceil(s * (0.5 + 0.5 * min(1, fraction / 0.8))))
         w = V.T @ ((values * (V @ x) - target) * (values / (values**2 + alpha)))
         v = x - 2 * w
         u = np.zeros_like(x)
@@ -291,7 +291,7 @@ def plain(Phi, y, s, iterations):
 def single_table(rounds=5):
     problem = sparsect.random_problem(400, 1000, 150, 20, rng=0)
     operator, solver = sparsect.as_operator(problem.Phi), tuned_for_images(ANNEALED)
-    operator.row_space, operator.gram_matrix, operator.double_gram_matrix  # noqa: B018  before anything is timed
+    operator.pseudo_inverse, operator.gram_matrix, operator.double_gram_matrix  # noqa: B018  before anything is timed
     pairs = [
         (
             plain(problem.Phi, problem.y[0], 150, 1000),

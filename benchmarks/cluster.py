@@ -129,10 +129,10 @@ def overhead_table(folder):
 @contextlib.contextmanager
 def slowed(pid, share):
     """A process that is stopped and continued all the time, so that it has this share of its time."""
-    over = threading.Event()
+    finished = threading.Event()
 
     def pulse():
-        while not over.is_set():
+        while not finished.is_set():
             for number, part in ((signal.SIGSTOP, 1 - share), (signal.SIGCONT, share)):
                 os.kill(pid, number)
                 time.sleep(0.2 * part)
@@ -142,7 +142,7 @@ def slowed(pid, share):
     try:
         yield
     finally:
-        over.set()
+        finished.set()
         thread.join()
 
 

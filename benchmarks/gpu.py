@@ -100,12 +100,12 @@ def moved(name, precision, n, rank):
 
 def iteration_table(operator, y, speed):
     problem = Problem(operator, y, 100)
-    n, rank = operator.shape[1], operator.row_space.rank
+    n, rank = operator.shape[1], operator.pseudo_inverse.rank
     solvers = {"beta = 0.14": DifferenceMap(), "beta = 1": DifferenceMap(1.0), "admm": CODER}
     yield "| products in | step of | ns a row | floor: products + bytes | ratio |"
     yield "|---|---|---|---|---|"
     for precision in CHOICES:
-        (image, correction), _ = products(operator.row_space.basis, precision, ROWS)
+        (image, correction), _ = products(operator.pseudo_inverse.basis, precision, ROWS)
         with gpu_options(precision=precision):
             for name, solver in solvers.items():
                 state = solver.steps(problem, solver.init(problem), NEVER, [0.0] * 10)
@@ -132,7 +132,7 @@ def accuracy_table(operator, rows):
     yield "|" + "---|" * 9
     objectives = {}
     for precision in (*CHOICES[::-1],):
-        _, errors = products(operator.row_space.basis, precision, 1000)
+        _, errors = products(operator.pseudo_inverse.basis, precision, 1000)
         with gpu_options(precision=precision):
             found = sparsect.recover(Phi, y, 100, "difference-map", max_iter=1000)
             done = found.converged

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import Array, floating, namespace, norm
+from .backend.array_checks import floating
+from .backend.arrays import Array, namespace
 from .backend.checks import reject
+from .backend.norms import norm
 
 
 def snr_db(truth: Any, estimate: Any) -> Array:

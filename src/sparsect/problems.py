@@ -7,21 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import (
-    Array,
-    floating,
-    from_numpy,
-    generator,
-    is_complex,
-    is_single,
-    magnitudes,
-    namespace,
-    real_dtype,
-    take_rows,
-    to_numpy,
-    units,
-)
+from .backend.array_checks import floating
+from .backend.arrays import Array, from_numpy, is_complex, is_single, namespace, real_dtype, take_rows, to_numpy
 from .backend.checks import real_number, reject, shown, whole_number
+from .backend.norms import magnitudes, units
+from .backend.rng import generator
 from .operators import as_operator
 
 

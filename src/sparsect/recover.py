@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from .backend import files
-from .backend.arrays import floating, on_host
+from .backend.array_checks import floating
+from .backend.arrays import on_host
 from .backend.checks import choice, reject
 from .backend.devices import place, too_many_rows
 from .operators import Operator, as_operator

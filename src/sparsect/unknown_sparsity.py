@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import epsilon, namespace, row_norms, take_rows, to_numpy
+from .backend.arrays import epsilon, namespace, take_rows, to_numpy
 from .backend.checks import real_number, reject, warn
+from .backend.norms import row_norms
 from .operators import Operator
-from .operators.row_space import Orthonormal
+from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem
 from .run.diagnosis import poor_fits
 from .run.loop import solve
@@ -63,7 +64,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     start = min(n, max(1, round(START * m)))
     if noise_norm is None:
         problem = Problem(operator, y, start)
-        if solver.goal != "recovery" or not isinstance(problem.operator.to_scale.row_space, Orthonormal):
+        if solver.goal != "recovery" or not isinstance(problem.operator.to_scale.pseudo_inverse, OrthonormalBasis):
             what = (
                 "for an approximation" if solver.goal != "recovery" else "with a Phi whose singular values are unknown"
             )

@@ -10,7 +10,9 @@ import pytest
 import sparsect
 from sparsect import InputError, gpu_options
 from sparsect.backend import devices
-from sparsect.backend.arrays import compressed, compressed_on_host, has_kernels, joined_rows, on_host
+from sparsect.backend.arrays import on_host
+from sparsect.backend.csr import compressed, compressed_on_host, joined_rows
+from sparsect.backend.engines import has_kernels
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every kind of Phi: products against a dense matrix, adjoints, row spaces, and what is refused."""
+"""Every kind of Phi: products against a dense matrix, adjoints, pseudo-inverses, and what is refused."""
 
 import numpy as np
 import pylops
@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import sparsect
 from sparsect import ConvergenceWarning, InputError
-from sparsect.operators.row_space import ConjugateGradients, SingularVectors, TightFrame
+from sparsect.operators.pseudo_inverse import ConjugateGradients, SingularVectors, TightFrame
 
 pytestmark = pytest.mark.numerical
 
@@ -87,22 +87,22 @@ def test_wrong_adjoint_is_seen_by_the_dot_test(rng):
 class TestRowSpace:
     def test_kinds(self, rng):
         Phi = dense(rng)
-        assert isinstance(sparsect.as_operator(Phi).row_space, SingularVectors)
-        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).row_space, SingularVectors)
+        assert isinstance(sparsect.as_operator(Phi).pseudo_inverse, SingularVectors)
+        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).pseudo_inverse, SingularVectors)
         large = scipy.sparse.eye_array(1100, 1200, format="csr")
-        assert isinstance(sparsect.as_operator(large).row_space, ConjugateGradients)
-        assert isinstance(sparsect.as_operator(aslinearoperator(Phi)).row_space, ConjugateGradients)
-        assert isinstance(sparsect.SubsampledDCT(8, [1, 2]).row_space, TightFrame)
+        assert isinstance(sparsect.as_operator(large).pseudo_inverse, ConjugateGradients)
+        assert isinstance(sparsect.as_operator(aslinearoperator(Phi)).pseudo_inverse, ConjugateGradients)
+        assert isinstance(sparsect.SubsampledDCT(8, [1, 2]).pseudo_inverse, TightFrame)
 
     def test_zero_mean_columns_have_rank_m_minus_one(self):
         for dtype in (np.float32, np.float64):
             problem = sparsect.random_problem(30, 60, 5, rng=0, dtype=dtype)
-            assert problem.operator.row_space.rank == 29
+            assert problem.operator.pseudo_inverse.rank == 29
 
     def test_rank_tolerance_is_the_users_to_set(self):
         Phi = np.diag([1.0, 1e-3, 1e-9])
-        assert sparsect.DenseOperator(Phi).row_space.rank == 3
-        assert sparsect.DenseOperator(Phi, rank_tol=1e-6).row_space.rank == 2
+        assert sparsect.DenseOperator(Phi).pseudo_inverse.rank == 3
+        assert sparsect.DenseOperator(Phi, rank_tol=1e-6).pseudo_inverse.rank == 2
 
     def test_promotion_keeps_the_rank_and_factors_once(self):
         problem = sparsect.random_problem(30, 60, 5, rng=0, dtype=np.float32)
@@ -110,7 +110,7 @@ class TestRowSpace:
         first, second = (sparsect.recover(operator, problem.y.astype(np.float64), 5, max_iter=5) for _ in range(2))
         assert first.setup_seconds > 0 == second.setup_seconds
         promoted, _ = operator.prepared(problem.y.astype(np.float64))
-        assert promoted.row_space.rank == 29
+        assert promoted.pseudo_inverse.rank == 29
 
     def test_sparse_formats(self, rng):
         Phi, x = dense(rng), rng.standard_normal((2, 20))
@@ -129,7 +129,7 @@ class TestRowSpace:
     def test_frame_bound_makes_projections_direct(self, rng):
         rows = np.linalg.qr(rng.standard_normal((20, 9)))[0].T * 3.0
         operator = sparsect.MatrixFree(aslinearoperator(rows), frame_bound=9.0)
-        assert isinstance(operator.row_space, TightFrame)
+        assert isinstance(operator.pseudo_inverse, TightFrame)
         x, y = rng.standard_normal(20), rng.standard_normal(9)
         for noise_norm in (None, 0.4):
             ours = sparsect.project_data(x, operator, y, noise_norm=noise_norm)
@@ -137,7 +137,7 @@ class TestRowSpace:
 
     def test_conjugate_gradients_warn_when_they_stop_early(self, rng):
         operator = sparsect.as_operator(aslinearoperator(dense(rng)))
-        operator.row_space.max_iter = 2
+        operator.pseudo_inverse.max_iter = 2
         with pytest.warns(ConvergenceWarning, match="2 conjugate-gradient solves stopped above") as caught:
             sparsect.project_data(rng.standard_normal(20), operator, rng.standard_normal(9))
         assert len(caught) == 1

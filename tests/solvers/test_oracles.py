@@ -288,7 +288,7 @@ class TestVAMP:
     def test_follows_its_state_evolution(self):
         problem = random_problem(800, 2000, 200, snr_db=20, batch=8, rng=0)
         solver = self.true_prior(problem)
-        space = problem.operator.row_space
+        space = problem.operator.pseudo_inverse
         predicted = state_evolution(space.singular_values, (800, 2000), 0.1, 1.0, solver.noise_variance, 10)
         # The posterior mean itself, which is what the theory speaks of; recover() thresholds it to s entries.
         plain = Problem(problem.Phi, problem.y, problem.sparsity)

@@ -94,7 +94,7 @@ def test_a_solution_is_a_fixed_point(rng, beta):
     assert gap < 1e-12
     problem, solver = Problem(Phi, Phi @ x, s), DifferenceMap(beta)
     state = solver.init(problem)
-    there = {"x": x[None, :], "image": problem.operator.row_space.image(x[None, :])}
+    there = {"x": x[None, :], "image": problem.operator.pseudo_inverse.image(x[None, :])}
     if beta != 1:
         there |= {"sparse": there["x"], "sparse_image": there["image"]}
     state = dataclasses.replace(state, **there)

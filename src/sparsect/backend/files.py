@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import text_tables
-from .arrays import check_indices
+from .array_checks import check_indices
 from .checks import LONGEST, InputError, choice, reject, shown
 
 try:
@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMATS = ".npy, .npz, .mat, .csv, .tsv or .txt"
+ARRAY_SUFFIXES = ".npy, .npz, .mat, .csv, .tsv or .txt"
 
 
 def path_name(name: str, value: Any) -> str:
@@ -372,7 +372,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> Any:
-    """Read an array from a NumPy, MATLAB or text file (see ``FORMATS``).
+    """Read an array from a NumPy, MATLAB or text file (see ``ARRAY_SUFFIXES``).
 
     Parameters
     ----------
@@ -404,7 +404,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
     }
     suffix = Path(name).suffix.lower()
     if suffix not in readers:
-        raise reject(name, f"a file of type {suffix or 'unknown'!r}", f"a file of type {FORMATS}")
+        raise reject(name, f"a file of type {suffix or 'unknown'!r}", f"a file of type {ARRAY_SUFFIXES}")
     with _clear_errors(name):
         check_size(name, os.stat(name).st_size)
         found = readers[suffix](name)

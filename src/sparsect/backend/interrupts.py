@@ -20,10 +20,10 @@ STOPPED = (
     "again)"
 )
 # Seconds after which an interrupt that could not be raised is raised again.
-AGAIN = 0.05
+RETRY_SECONDS = 0.05
 
-# Interrupts received since :func:`raise_them` was called.
-came: list[int] = []
+# Interrupts received since :func:`raise_from_now_on` was called.
+received: list[int] = []
 
 
 def _leave_while_loading() -> None:
@@ -38,13 +38,13 @@ def _leave_while_loading() -> None:
         _replace(signal.default_int_handler, _leave)
 
 
-def raise_them() -> None:
+def raise_from_now_on() -> None:
     """Raise KeyboardInterrupt from now on and record it, since interrupted code may raise another exception."""
     if _replace(_leave, _raise) or _replace(signal.default_int_handler, _raise):
         sys.unraisablehook = _raise_again
 
 
-def ignore_them() -> None:
+def ignore_from_now_on() -> None:
     """Ignore Ctrl-C from now on, since only the end of the process is left to interrupt."""
     if _replace(_raise, signal.SIG_IGN):
         # If the last code executed from a string was interrupted, Python exits with the signal itself, even if the
@@ -74,7 +74,7 @@ def _leave(number: int, frame: object) -> None:
 
 def _raise(number: int, frame: object) -> None:
     """Record the interrupt and raise it."""
-    came.append(number)
+    received.append(number)
     raise KeyboardInterrupt
 
 
@@ -85,7 +85,7 @@ def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
         return
     import threading
 
-    again = threading.Timer(AGAIN, _interrupt, (threading.main_thread().ident,))
+    again = threading.Timer(RETRY_SECONDS, _interrupt, (threading.main_thread().ident,))
     again.daemon = True
     again.start()
 

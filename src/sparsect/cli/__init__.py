@@ -33,18 +33,18 @@ def main() -> None:
     """Run the command line; an error of the user is one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
     try:
-        interrupts.raise_them()
+        interrupts.raise_from_now_on()
         status = cli.main(standalone_mode=False)
-        interrupts.ignore_them()
+        interrupts.ignore_from_now_on()
     except BaseException as error:
-        interrupts.ignore_them()
+        interrupts.ignore_from_now_on()
         status = _explained(error)
     sys.exit(status or 0)
 
 
 def _explained(error: BaseException) -> int:
     """Print in one line why the command has ended and return the exit code; unexpected errors are raised again."""
-    if interrupts.came or isinstance(error, click.Abort | KeyboardInterrupt):
+    if interrupts.received or isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo(interrupts.STOPPED, err=True)
         return interrupts.EXIT_CODE
     if isinstance(error, click.ClickException):

@@ -62,7 +62,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
             settings,
             rows=options["rows"],
             cluster=running,
-            progress=lambda done, everything: bar.update(task, completed=done, total=everything),
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     parts = manifest["parts"].values()
     if not options["quiet"]:

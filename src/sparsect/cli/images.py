@@ -101,10 +101,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     is reconstructed with every method, in grey and 320 pixels wide like the paper's dog.
     """
     methods = methods or (("all",) if image is None else (METHOD,))
-    everything = "all" in methods
-    solvers = _named([*METHODS, *filter(is_own, methods)] if everything else list(methods))
+    all_methods = "all" in methods
+    solvers = _named([*METHODS, *filter(is_own, methods)] if all_methods else list(methods))
     seconds = options["seconds_per_patch"]
-    if seconds is None and everything:
+    if seconds is None and all_methods:
         seconds = 0.02
     name, original = _photograph("chelsea" if image is None else image, options["width"], options["grey"])
     dictionary = load_dictionary(options["dictionary"])
@@ -148,8 +148,8 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     ranked = dict(sorted(outcomes.items(), key=lambda item: -item[1].patch_snr_db))
     images.write_image(folder / "original.png", original)
     rows = [
-        [method, f"{seen.patch_snr_db:.2f}", f"{seen.snr_db:.2f}", f"{seen.ms_per_patch:.2f}"]
-        for method, seen in ranked.items()
+        [method, f"{result.patch_snr_db:.2f}", f"{result.snr_db:.2f}", f"{result.ms_per_patch:.2f}"]
+        for method, result in ranked.items()
     ]
     head = ["method", "SNR of patches without their means (dB)", "SNR of the image (dB)", "ms a patch"]
     with files.replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:

@@ -48,7 +48,9 @@ Examples:
 
 
 @click.command(epilog=RECOVER_EXAMPLES)
-@click.option("--matrix", metavar="FILE", help=f"Phi (m x n): {files.FORMATS}; FILE:NAME picks one of several arrays.")
+@click.option(
+    "--matrix", metavar="FILE", help=f"Phi (m x n): {files.ARRAY_SUFFIXES}; FILE:NAME picks one of several arrays."
+)
 @click.option("--data", metavar="FILE", help="y: m numbers, or one signal a row.")
 @click.option("--truth", metavar="FILE", help="The true x, to measure the error against.")
 @click.option("--random", "size", metavar="MxN", help="Instead of files: a random problem of this size.")

@@ -35,7 +35,7 @@ FAN = 8
 # Topic under which workers announce completed batches.
 TOPIC = "sparsect-batches"
 # Seconds between the announcements of a worker.
-TELL_EVERY = 1.0
+REPORT_SECONDS = 1.0
 # Upper bound on the size of a source, because it is sent through the scheduler to the workers once per round.
 SOURCE_BYTES = 2**23
 
@@ -84,7 +84,7 @@ class Cluster:
         self._client: Any = None
 
     @classmethod
-    def at_hand(cls, device: str | None = None) -> Cluster:
+    def default(cls, device: str | None = None) -> Cluster:
         """Return a cluster for the ``distributed.Client`` of this process or, if there is none, for local processes.
 
         Parameters
@@ -122,7 +122,7 @@ class Cluster:
                     silence_logs="CRITICAL",
                 )
                 self._client = started.enter_context(Client(started.enter_context(local)))
-                self._client.register_plugin(_deaf_to_interrupts())
+                self._client.register_plugin(_ignore_interrupts())
                 self._open = started.pop_all()
         else:
             self._client = self._open.enter_context(self._connected(str(self._scheduler)))
@@ -177,7 +177,7 @@ class Cluster:
         coder: Solver,
         limit: int,
         code_iter: int,
-        seen: Callable[[int], None],
+        report: Callable[[int], None],
     ) -> Statistics:
         """Code all batches on the workers and compute their statistics.
 
@@ -196,7 +196,7 @@ class Cluster:
             Maximum number of nonzeros per code.
         code_iter : int
             Number of iterations of the coder for each signal.
-        seen : callable
+        report : callable
             Called with the number of batches done so far.
 
         Returns
@@ -210,16 +210,16 @@ class Cluster:
             self.client.wait_for_workers(1)
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
-        told = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
-        told["gpu"] = options_in_force()
+        settings = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
+        settings["gpu"] = options_in_force()
         parts: list[Any] = []
         for share in self._shares(source):
             parts.append(None)
             for work, numbers in share:
-                parts[-1] = code(atoms, work, numbers, told, parts[-1])
+                parts[-1] = code(atoms, work, numbers, settings, parts[-1])
         while len(parts) > 1:
             parts = [add(parts[start : start + FAN]) for start in range(0, len(parts), FAN)]
-        total: Statistics = self._computed(parts[0], run, seen)
+        total: Statistics = self._computed(parts[0], run, report)
         like = dictionary.Phi
         return total if on_host(like) else total.moved(lambda array: from_numpy(array, like))
 
@@ -228,10 +228,10 @@ class Cluster:
         function: Callable[..., Any],
         dictionary: Dictionary,
         items: Sequence[Any],
-        told: Sequence[Any],
-        seen: Callable[[Any, Any], None],
+        arguments: Sequence[Any],
+        report: Callable[[Any, Any], None],
     ) -> None:
-        """Evaluate ``function(dictionary, item, *told)`` for every item on the workers.
+        """Evaluate ``function(dictionary, item, *arguments)`` for every item on the workers.
 
         Parameters
         ----------
@@ -241,21 +241,21 @@ class Cluster:
             Its first argument.
         items : sequence
             Values of its second argument.
-        told : sequence
+        arguments : sequence
             Its further arguments.
-        seen : callable
-            Called as ``seen(item, value)`` in this process as soon as the value of an item is available.
+        report : callable
+            Called as ``report(item, value)`` in this process as soon as the value of an item is available.
         """
         from dask.delayed import delayed
         from distributed import as_completed
 
         atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(_worked, pure=False)
         with self._explained():
-            tasks = [work(options_in_force(), function, atoms, item, *told) for item in items]
+            tasks = [work(options_in_force(), function, atoms, item, *arguments) for item in items]
             waiting = dict(zip(self.client.compute(tasks), items, strict=True))
             try:
                 for future in as_completed(list(waiting)):
-                    seen(waiting.pop(future), _result(future))
+                    report(waiting.pop(future), _result(future))
             finally:
                 with contextlib.suppress(Exception):
                     self.client.cancel(list(waiting))
@@ -283,7 +283,7 @@ class Cluster:
         everywhere = delayed(packed)
         return [[(everywhere, list(share))] for share in shares]
 
-    def _computed(self, value: Any, run: str, seen: Callable[[int], None]) -> Any:
+    def _computed(self, value: Any, run: str, report: Callable[[int], None]) -> Any:
         """Compute a delayed value, and report the batches that its tasks announce as done."""
         done: set[int] = set()
 
@@ -292,7 +292,7 @@ class Cluster:
             for number in message["batches"] if message["run"] == run else ():
                 if number not in done:
                     done.add(number)
-                    seen(len(done))
+                    report(len(done))
 
         with self._explained():
             self.client.subscribe_topic(TOPIC, hear)
@@ -333,17 +333,17 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _deaf_to_interrupts() -> Any:
+def _ignore_interrupts() -> Any:
     """Return a plugin with which workers ignore Ctrl-C, because the process that started them handles it."""
     from distributed import WorkerPlugin
 
-    class Deaf(WorkerPlugin):  # type: ignore[misc]
+    class IgnoreInterrupts(WorkerPlugin):  # type: ignore[misc]
         name = "sparsect-interrupts"
 
         def setup(self, worker: Any) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    return Deaf()
+    return IgnoreInterrupts()
 
 
 def coded_chunks(coder: Any, X: Any, n_atoms: int) -> Any:
@@ -429,26 +429,28 @@ def _worked(gpu: dict[str, Any], function: Callable[..., Any], *arguments: Any) 
 
 
 def _coded(
-    dictionary: Dictionary, work: Any, numbers: Sequence[int], told: dict[str, Any], before: Statistics | None
+    dictionary: Dictionary, work: Any, numbers: Sequence[int], settings: dict[str, Any], before: Statistics | None
 ) -> Statistics:
     """Run the task of a worker: read and code the batches of a share one by one, and add up their statistics."""
     from distributed import get_worker
 
     _keep_memory()
-    share, untold, last = _Share(work, numbers, told["device"]), list(numbers), time.monotonic()
+    share, unreported, last = _Share(work, numbers, settings["device"]), list(numbers), time.monotonic()
 
-    def seen(done: int) -> None:
+    def report(done: int) -> None:
         # Announced at intervals, because one message per batch from a thousand workers would overload the scheduler.
         nonlocal last
-        if done == len(numbers) or time.monotonic() > last + TELL_EVERY:
-            count = done - len(numbers) + len(untold)
-            get_worker().log_event(TOPIC, {"run": told["run"], "batches": untold[:count]})
-            del untold[:count]
+        if done == len(numbers) or time.monotonic() > last + REPORT_SECONDS:
+            count = done - len(numbers) + len(unreported)
+            get_worker().log_event(TOPIC, {"run": settings["run"], "batches": unreported[:count]})
+            del unreported[:count]
             last = time.monotonic()
 
     placed = dictionary.placed_like(share.like)
-    with gpu_options(**told["gpu"]):
-        total = gather_all(placed, share, told["coder"], told["limit"], told["code_iter"], seen).moved(to_numpy)
+    with gpu_options(**settings["gpu"]):
+        total = gather_all(placed, share, settings["coder"], settings["limit"], settings["code_iter"], report).moved(
+            to_numpy
+        )
     return total if before is None else before + total
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.arrays import Array, compressed, compressed_on_host, joined_rows, namespace, on_host
+from ..backend.arrays import Array, namespace, on_host
+from ..backend.csr import compressed, compressed_on_host, joined_rows
 from ..backend.devices import place, rows_at_a_time
 from ..problems import Problem
 from ..run.loop import solve
@@ -44,12 +45,12 @@ def codes_of(
     """
     first = place(X[:1, :], device)
     dictionary = dictionary.placed_like(first)
-    at_hand, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
+    on_cpu, block = on_host(X), rows_at_a_time(first, dictionary.Phi.shape, BLOCK)
     codes = []
     for start in range(0, X.shape[0], block):
         rows = place(X[start : start + block, :], device)
         problem = Problem(dictionary.operator, rows, sparsity)
         result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
         x = namespace(rows).astype(result.x, rows.dtype, copy=False)
-        codes.append(compressed_on_host(x) if at_hand else compressed(x))
+        codes.append(compressed_on_host(x) if on_cpu else compressed(x))
     return joined_rows(codes)

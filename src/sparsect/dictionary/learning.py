@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import (
-    Array,
-    check_magnitude,
-    from_numpy,
-    namespace,
-    norm,
-    on_host,
-    squared_norm,
-    take_rows,
-    to_numpy,
-)
+from ..backend.array_checks import check_magnitude
+from ..backend.arrays import Array, from_numpy, namespace, on_host, take_rows, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import described, memory_errors, rows_at_a_time, summing
+from ..backend.norms import norm, squared_norm
 from ..operators import Operator
 from ..problems import Problem
 from ..run.loop import solve
@@ -296,12 +288,12 @@ def learn(
         while len(dictionary.rounds) < rounds:
             number, Phi = len(dictionary.rounds) + 1, dictionary.Phi
 
-            def seen(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
+            def report(batch: int, number: int = number, before: Dictionary = dictionary) -> None:
                 if progress is not None:
                     progress(Progress(number, rounds, batch, source.batches, before))
 
             gathered = gather_all if cluster is None else cluster.gather
-            total = gathered(dictionary, source, coder, limit, code_iter, seen)
+            total = gathered(dictionary, source, coder, limit, code_iter, report)
             numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
             if validation is not None:
                 held_out = gathered(dictionary, validation, coder, limit, code_iter, lambda batches: None)
@@ -354,7 +346,7 @@ class Progress:
 
 
 def gather_all(
-    dictionary: Dictionary, source: Batches, coder: Solver, limit: int, code_iter: int, seen: Callable[[int], None]
+    dictionary: Dictionary, source: Batches, coder: Solver, limit: int, code_iter: int, report: Callable[[int], None]
 ) -> Statistics:
     """Code all batches and compute their statistics.
 
@@ -372,7 +364,7 @@ def gather_all(
         Maximum number of nonzeros per code.
     code_iter : int
         Number of iterations of the coder for each signal.
-    seen : callable
+    report : callable
         Called with the number of batches done so far.
 
     Returns
@@ -382,7 +374,7 @@ def gather_all(
     """
     operator = dictionary.operator
     # Computed here, before several threads need the factorization at once.
-    operator.row_space  # noqa: B018
+    operator.pseudo_inverse  # noqa: B018
     if on_host(dictionary.Phi):
         from ..backend.parallel import side_by_side
 
@@ -392,10 +384,10 @@ def gather_all(
     else:
         parts = (gather(operator, signals, coder, limit, code_iter) for signals in _drawn_ahead(source))
     total = next(parts)
-    seen(1)
+    report(1)
     for done, part in enumerate(parts, start=2):
         total += part
-        seen(done)
+        report(done)
     return total
 
 

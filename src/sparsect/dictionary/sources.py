@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..backend.arrays import Array, floating, to_numpy
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, to_numpy
 from ..backend.checks import reject, whole_number
 from ..backend.devices import place
 

@@ -14,8 +14,10 @@ import array_api_compat as compat
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, floating, from_numpy, namespace, norm, to_numpy
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, from_numpy, namespace, to_numpy
 from ..backend.checks import InputError, reject
+from ..backend.norms import norm
 from ..operators import Operator, as_operator
 
 BUNDLED = "dictionary-20x20.npz"

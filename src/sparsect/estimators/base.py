@@ -10,17 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..backend.arrays import (
-    Array,
-    check_magnitude,
-    contiguous,
-    floating,
-    from_numpy,
-    is_complex,
-    on_host,
-    refuse_masked,
-    to_numpy,
-)
+from ..backend.array_checks import check_magnitude, floating, refuse_masked
+from ..backend.arrays import Array, contiguous, from_numpy, is_complex, on_host, to_numpy
 from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import place
 from ..dictionary import Dictionary

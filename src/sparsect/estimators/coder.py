@@ -6,9 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-)
+from ..backend.arrays import Array
 from ..backend.checks import reject
 from ..dictionary import DaskSource, Dictionary, as_dictionary
 from ..solvers.base import Solver

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..backend.arrays import (
-    on_host,
-)
+from ..backend.arrays import on_host
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, DaskSource, learn
 from ..dictionary.cluster import Cluster
@@ -126,7 +124,7 @@ class DictionaryLearner(CodingEstimator):
         if is_dask(X):
             source = DaskSource(X)
             self.n_features_in_ = int(X.shape[1])
-            with Cluster.at_hand(self.device) as cluster:
+            with Cluster.default(self.device) as cluster:
                 self._keep(learn(source, cluster=cluster, **settings))
         else:
             first = place(X[:1, :], self.device)

@@ -14,20 +14,17 @@ from typing import Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import (
-    Array,
-    floating,
-    squared_norm,
-    to_numpy,
-)
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, to_numpy
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.norms import squared_norm
 from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
 from ..dictionary.coding import codes_of
 from ..dictionary.sources import digest
 from ..solvers.base import Solver, device_for
 from . import read_image, reconstruct
-from .files import FORMATS
+from .files import IMAGE_SUFFIXES
 from .reconstruct import decibels
 
 # Rows of an array in one partition.
@@ -149,13 +146,13 @@ def partitions(path: str | os.PathLike[str], length: int, rows: int = ROWS) -> l
     folder = found if found.is_dir() else found.parent
     parts = []
     for name in inside:
-        if name.suffix.lower() in FORMATS:
+        if name.suffix.lower() in IMAGE_SUFFIXES:
             parts.append(Part(_stem(name, folder), str(name), "photograph", _version([name])))
         elif name.suffix == ".npy":
             parts += _rows_of(name, folder, "npy", length, rows)
     if not parts:
         raise reject(
-            str(path), "nothing to code", f"hold photographs ({', '.join(FORMATS)}), .npy files, or a Zarr array"
+            str(path), "nothing to code", f"hold photographs ({', '.join(IMAGE_SUFFIXES)}), .npy files, or a Zarr array"
         )
     return parts
 

@@ -16,7 +16,8 @@ import array_api_compat as compat
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, namespace, refuse_masked, to_numpy
+from ..backend.array_checks import refuse_masked
+from ..backend.arrays import Array, namespace, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
 from ..dictionary.sources import digest
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # Formats that are decoded, whatever the extension of the file.
 DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
-FORMATS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # Weights of red, green and blue in brightness (ITU-R BT.601).
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 ACCEPTED_SHAPES = "an array of shape (height, width), or with 1 to 4 channels last"
@@ -236,8 +237,8 @@ def check_format(path: str | os.PathLike[str]) -> None:
         If the extension is not that of a supported format.
     """
     name = files.path_name("path", path)
-    if Path(name).suffix.lower() not in FORMATS:
-        raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(FORMATS)}")
+    if Path(name).suffix.lower() not in IMAGE_SUFFIXES:
+        raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(IMAGE_SUFFIXES)}")
 
 
 def resize(image: Any, longest: int) -> Array:
@@ -321,7 +322,7 @@ class ImageFolder(Sequence[Array]):
         if not os.path.isdir(name):
             raise InputError(f"{name}: no such folder")
         inside = Path(name).rglob("*")
-        found = sorted(each for each in inside if each.suffix.lower() in FORMATS and not each.is_dir())
+        found = sorted(each for each in inside if each.suffix.lower() in IMAGE_SUFFIXES and not each.is_dir())
         self.paths: list[Path] = []
         self.shapes: list[tuple[int, int]] = []
         self.left_out: list[str] = []
@@ -341,7 +342,7 @@ class ImageFolder(Sequence[Array]):
             self.shapes.append((height, width))
         if not self.paths:
             reason = f" ({self.left_out[0]})" if self.left_out else ""
-            accepted = f"hold photographs of at least {smallest}x{smallest} pixels ({', '.join(FORMATS)})"
+            accepted = f"hold photographs of at least {smallest}x{smallest} pixels ({', '.join(IMAGE_SUFFIXES)})"
             raise reject(name, f"no photograph that can be used{reason}", accepted)
         self._device = device
         self._forget()
@@ -420,7 +421,7 @@ def _opened(name: str) -> Iterator[Image.Image]:
     except Image.DecompressionBombError as error:
         raise InputError(f"{name}: too large ({error})") from None
     except UnidentifiedImageError:
-        raise InputError(f"{name}: not an image ({', '.join(FORMATS)})") from None
+        raise InputError(f"{name}: not an image ({', '.join(IMAGE_SUFFIXES)})") from None
     except MemoryError:
         raise InputError(f"{name}: does not fit into memory") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:

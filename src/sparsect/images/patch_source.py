@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, floating, from_numpy, namespace, to_numpy
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, from_numpy, namespace, to_numpy
 from ..backend.checks import reject, shown, whole_number
 from ..backend.devices import place
 from ..dictionary.sources import digest

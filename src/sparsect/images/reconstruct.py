@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import (
-    Array,
-    can_change,
-    check_indices,
-    compressed_on_host,
-    contiguous,
-    from_numpy,
-    is_numpy,
-    namespace,
-    to_numpy,
-)
+from ..backend.array_checks import check_indices
+from ..backend.arrays import Array, can_change, contiguous, from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import InputError, real_number, reject, whole_number, within
+from ..backend.csr import compressed_on_host
 from ..backend.devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
 from ..problems import Problem

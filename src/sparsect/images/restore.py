@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, refuse_masked, to_numpy
+from ..backend.array_checks import refuse_masked
+from ..backend.arrays import Array, from_numpy, to_numpy
 from ..backend.checks import real_number, reject, whole_number
 from ..dictionary import as_dictionary
 from ..problems import Problem

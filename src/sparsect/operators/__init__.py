@@ -1,4 +1,4 @@
-"""Linear operators: dense, sparse, matrix-free and subsampled fast transforms, with their row spaces."""
+"""Linear operators: dense, sparse, matrix-free and subsampled fast transforms, with their pseudo-inverses."""
 
 from .base import Operator
 from .convert import as_operator

@@ -1,4 +1,4 @@
-"""Base class of the operators Phi: products, the adjoint, and the row space that projections need.
+"""Base class of the operators Phi: products, the adjoint, and the pseudo-inverse that projections need.
 
 Signals are rows: ``forward`` maps (..., n) to (..., m) and ``adjoint`` maps (..., m) to (..., n).
 """
@@ -12,15 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    generator,
-    namespace,
-    norm,
-    to_numpy,
-    units,
-)
-from .row_space import ConjugateGradients, RowSpace, TightFrame
+from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.norms import norm, units
+from ..backend.rng import generator
+from .pseudo_inverse import ConjugateGradients, PseudoInverse, TightFrame
 
 
 class Operator(ABC):
@@ -134,12 +129,12 @@ class Operator(ABC):
         """
 
     @cached_property
-    def row_space(self) -> RowSpace:
-        """Row space of Phi, factored on first use and cached (see ``row_space.py``)."""
+    def pseudo_inverse(self) -> PseudoInverse:
+        """Pseudo-inverse of Phi, for which Phi is factored on first use; cached."""
         start = time.perf_counter()
-        space = self._factor()
+        inverse = self._factor()
         self.factor_seconds += time.perf_counter() - start
-        return space
+        return inverse
 
     @cached_property
     def column_energy(self) -> float:
@@ -165,7 +160,7 @@ class Operator(ABC):
     def _divided(self, unit: float) -> Operator:
         return _Divided(self, unit)
 
-    def _factor(self) -> RowSpace:
+    def _factor(self) -> PseudoInverse:
         if self.frame_bound is not None:
             return TightFrame(self.forward, self.adjoint, self.frame_bound)
         return ConjugateGradients(self.forward, self.adjoint, self.shape)

@@ -7,21 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    check_magnitude,
-    conj,
-    contiguous,
-    epsilon,
-    floating,
-    from_numpy,
-    is_complex,
-    is_single,
-    namespace,
-)
+from ..backend.array_checks import check_magnitude, floating
+from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace
 from ..backend.checks import real_number, reject
+from ..backend.norms import conj
 from .base import Operator
-from .row_space import RowSpace, SingularVectors
+from .pseudo_inverse import PseudoInverse, SingularVectors
 
 
 class DenseOperator(Operator):
@@ -96,7 +87,7 @@ class DenseOperator(Operator):
     def _divided(self, unit: float) -> Operator:
         return DenseOperator(self.Phi / unit, self.rank_tol)
 
-    def _factor(self) -> RowSpace:
+    def _factor(self) -> PseudoInverse:
         return SingularVectors(self.Phi, self.rank_tol)
 
     @cached_property

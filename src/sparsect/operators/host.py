@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    is_numpy,
-    namespace,
-)
+from ..backend.arrays import Array, is_numpy, namespace
 from ..backend.checks import reject
 from .base import Operator
 

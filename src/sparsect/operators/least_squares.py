@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..backend.arrays import Array, namespace
 from ..kernels.fitting import corrects_rounding, fit
 from .base import Operator
-from .row_space import ConjugateGradients
+from .pseudo_inverse import ConjugateGradients
 
 
 def on_support(operator: Operator, y: Array, support: Array) -> Array:
@@ -66,5 +66,5 @@ def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Arr
 
     solver = ConjugateGradients(operator.forward, adjoint, operator.shape)
     x, _ = solver.correction(y, 0.0)
-    operator.row_space.unfinished += solver.unfinished
+    operator.pseudo_inverse.unconverged += solver.unconverged
     return x

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    floating,
-    generator,
-    norm,
-)
+from ..backend.array_checks import floating
+from ..backend.arrays import Array
 from ..backend.checks import real_number, reject
+from ..backend.norms import norm
+from ..backend.rng import generator
 from .base import Operator
 from .host import HostOperator, through_columns
 

@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    check_indices,
-    check_magnitude,
-    epsilon,
-    floating,
-)
+from ..backend.array_checks import check_indices, check_magnitude, floating
+from ..backend.arrays import Array, epsilon
 from ..backend.checks import reject
 from .base import Operator
 from .host import HostOperator, through_columns
-from .row_space import RowSpace, SingularVectors
+from .pseudo_inverse import PseudoInverse, SingularVectors
 
 
 class SparseOperator(HostOperator):
@@ -96,7 +91,7 @@ class SparseOperator(HostOperator):
         # SciPy would divide in double precision and return float64 for a float32 matrix.
         return SparseOperator(self.Phi * self.dtype.type(1 / unit), self.rank_tol)
 
-    def _factor(self) -> RowSpace:
+    def _factor(self) -> PseudoInverse:
         if math.prod(self.shape) > self.SMALL:
             return super()._factor()
         return SingularVectors(self.Phi.toarray(), self.rank_tol)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, generator, is_complex, namespace
+from ..backend.arrays import Array, from_numpy, is_complex, namespace
 from ..backend.checks import reject, shown, whole_number
+from ..backend.rng import generator
 from . import transforms
 from .base import Operator
 

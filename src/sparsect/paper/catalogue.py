@@ -71,5 +71,5 @@ def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
             folder / "gallery",
         ),
     ]
-    everything: list[Any] = [*timed, betas, *photographs]
-    return {experiment.name: experiment for experiment in everything}
+    experiments: list[Any] = [*timed, betas, *photographs]
+    return {experiment.name: experiment for experiment in experiments}

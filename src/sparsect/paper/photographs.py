@@ -101,7 +101,7 @@ class Reconstructions:
         """
         pixels = photograph(image)
         dictionary = load_dictionary()
-        dictionary.operator.row_space, dictionary.operator.gram_matrix  # noqa: B018
+        dictionary.operator.pseudo_inverse, dictionary.operator.gram_matrix  # noqa: B018
         grid = PatchGrid(pixels.shape, dictionary.patch)
         everything = np.arange(grid.count)
         patches = grid.patches(pixels, everything)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Okabe-Ito colours, which colour-blind readers can distinguish.
 TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
-FORMATS = (".png", ".svg", ".pdf")
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_format(path: str | os.PathLike[str]) -> None:
@@ -40,8 +40,8 @@ def check_format(path: str | os.PathLike[str]) -> None:
     InputError
         If the name does not end in ``.png``, ``.svg`` or ``.pdf``.
     """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(FORMATS)}")
+    if Path(path).suffix.lower() not in PLOT_SUFFIXES:
+        raise reject("plot", f"the file name {os.fspath(path)!r}", f"a name that ends in {', '.join(PLOT_SUFFIXES)}")
 
 
 def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import from_numpy, generator, is_numpy, namespace, norm, to_numpy
+from ..backend.arrays import from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import LONGEST, InputError, within
+from ..backend.norms import norm
+from ..backend.rng import generator
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -239,10 +241,10 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
     operator = problem.operator
     probe = from_numpy(generator(0).standard_normal((1, operator.shape[1])), problem.y)
     probe = namespace(probe).astype(probe, problem.y.dtype)
-    answers = [to_numpy(operator.forward(probe))]
-    if "row_space" in vars(run.scaled.operator):
-        answers.append(to_numpy(run.scaled.operator.row_space.image(probe)))
-    return np.concatenate(answers, axis=1)
+    responses = [to_numpy(operator.forward(probe))]
+    if "pseudo_inverse" in vars(run.scaled.operator):
+        responses.append(to_numpy(run.scaled.operator.pseudo_inverse.image(probe)))
+    return np.concatenate(responses, axis=1)
 
 
 def _same_operator(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:

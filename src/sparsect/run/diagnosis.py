@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import epsilon, is_numpy, is_single, namespace, row_norms, to_numpy
+from ..backend.arrays import epsilon, is_numpy, is_single, namespace, to_numpy
+from ..backend.norms import row_norms
 from ..problems import Problem
 from .result import Result
 

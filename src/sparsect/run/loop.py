@@ -100,7 +100,7 @@ def solve(
     tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(solver.criterion, record, record_at)
     run = Run(problem, solver, tol, truth_value("refit", refit))
-    unfinished = _unfinished(run.scaled)
+    unconverged = _unconverged(run.scaled)
 
     def ahead() -> list[float]:
         """Return the fraction of the run that has passed before each step up to the next check, record or save."""
@@ -144,12 +144,12 @@ def solve(
     result = run.result(trace.history())
     diverged = sum(int(np.count_nonzero(part.diverged)) for part in run.state.done)
     remarks = [diverged_rows(diverged, problem.batch)]
-    if "row_space" in vars(run.scaled.operator):
-        remarks.append(run.scaled.operator.row_space.unfinished_remark(unfinished))
+    if "pseudo_inverse" in vars(run.scaled.operator):
+        remarks.append(run.scaled.operator.pseudo_inverse.convergence_warning(unconverged))
     warn(remarks, poor_fits(problem, solver, result) if check_fit else ())
     return result.first() if problem.single else result
 
 
-def _unfinished(problem: Problem) -> int:
+def _unconverged(problem: Problem) -> int:
     """Count the inner solves that have stopped above their tolerance so far; 0 if Phi needs none."""
-    return problem.operator.row_space.unfinished if "row_space" in vars(problem.operator) else 0
+    return problem.operator.pseudo_inverse.unconverged if "pseudo_inverse" in vars(problem.operator) else 0

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import LARGE, Array, check_magnitude, from_numpy, is_complex, is_numpy, namespace, to_numpy
+from ..backend.array_checks import check_magnitude
+from ..backend.arrays import Array, from_numpy, is_complex, is_numpy, namespace, to_numpy
 from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
+from ..backend.engines import LARGE
 from ..operators import least_squares
 from ..problems import Problem, Units
 from ..solvers.base import Requirement, Solver

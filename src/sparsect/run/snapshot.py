@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..backend.arrays import Array, norm
+from ..backend.arrays import Array
+from ..backend.norms import norm
 from .state import is_stable, steps_taken
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..backend.arrays import Array, epsilon, namespace, norm, real_dtype, real_vecdot
+from ..backend.arrays import Array, epsilon, namespace, real_dtype
 from ..backend.checks import reject
-from ..operators.row_space import RowSpace
+from ..backend.norms import norm, real_vecdot
+from ..operators.pseudo_inverse import PseudoInverse
 from ..problems import Problem
 from .base import DataSet
 
@@ -41,20 +42,20 @@ class Ball(DataSet):
         """Compute the residual norm allowed in each row within the range of Phi."""
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
-        defect = problem.operator.row_space.defect(problem.y, target)
-        xp = namespace(defect)
-        slack = problem.noise_norm - defect
-        # The defect is known only up to the accuracy of a solve.
-        short = slack < -10 * problem.operator.row_space.tolerance(problem.y) * norm(problem.y)
+        distance = problem.operator.pseudo_inverse.distance_to_range(problem.y, target)
+        xp = namespace(distance)
+        slack = problem.noise_norm - distance
+        # The distance is known only up to the accuracy of a solve.
+        short = slack < -10 * problem.operator.pseudo_inverse.tolerance(problem.y) * norm(problem.y)
         if bool(xp.any(short)):
             row = int(xp.argmax(xp.astype(short, xp.int8)))
             where = "" if problem.batch == 1 else f" in row {row}"
-            least = f"at least {float(defect[row]):g}{where}: no x brings Phi x nearer to y"
+            least = f"at least {float(distance[row]):g}{where}: no x brings Phi x nearer to y"
             raise reject("noise_norm", f"{float(problem.noise_norm[row]):g}{where}", least)
-        squared = (problem.noise_norm + defect) * xp.where(slack > 0, slack, 0 * slack)
+        squared = (problem.noise_norm + distance) * xp.where(slack > 0, slack, 0 * slack)
         return xp.sqrt(squared)
 
-    def damping(self, space: RowSpace, residual: Array, radius: Array) -> Array:
+    def damping(self, inverse: PseudoInverse, residual: Array, radius: Array) -> Array:
         """Compute the damping alpha at which the residual of the projection has the norm ``radius``."""
         xp, eps = namespace(residual), epsilon(residual)
         length = norm(residual)[..., None]
@@ -65,9 +66,9 @@ class Ball(DataSet):
         def settled(coordinates: Array, squares: Array) -> bool:
             found.append(_secular_root(coordinates, squares, goal))
             change = xp.abs(found[-1] - found[-2])
-            return bool(xp.all(change <= 100 * space.tolerance(residual) * found[-1]))
+            return bool(xp.all(change <= 100 * inverse.tolerance(residual) * found[-1]))
 
-        nu = xp.astype(_secular_root(*space.spectrum(residual, settled), goal), length.dtype)
+        nu = xp.astype(_secular_root(*inverse.spectrum(residual, settled), goal), length.dtype)
         active = (length > goal) & (nu > 0)
         return xp.where(active, 1 / xp.where(active, nu, xp.ones_like(nu)), xp.full_like(nu, xp.inf))
 

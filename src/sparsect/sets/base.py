@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend.arrays import Array, namespace, real_dtype
 from ..backend.checks import reject, shown
-from ..operators.row_space import RowSpace
+from ..operators.pseudo_inverse import PseudoInverse
 from ..problems import Problem
 
 
@@ -49,13 +49,13 @@ class DataSet:
         """
         return namespace(target).zeros(target.shape[:-1], dtype=real_dtype(target), device=target.device)
 
-    def damping(self, space: RowSpace, residual: Array, radius: Array) -> Any:
+    def damping(self, inverse: PseudoInverse, residual: Array, radius: Array) -> Any:
         """Compute the damping alpha of the correction.
 
         Parameters
         ----------
-        space : RowSpace
-            Row space of Phi.
+        inverse : PseudoInverse
+            Pseudo-inverse of Phi.
         residual : array, shape (batch, k)
             Residual in image coordinates.
         radius : array, shape (batch,)

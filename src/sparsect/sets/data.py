@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, check_magnitude, floating, namespace
+from ..backend.array_checks import check_magnitude, floating
+from ..backend.arrays import Array, namespace
 from ..backend.checks import reject, warn
 from ..operators import as_operator
 from ..problems import Problem
@@ -31,7 +32,7 @@ class DataProjection:
 
     def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
-        self.space = problem.operator.row_space
+        self.inverse = problem.operator.pseudo_inverse
         self.sparsity = problem.sparsity
 
     def target(self, problem: Problem) -> tuple[Array, Array]:
@@ -49,7 +50,7 @@ class DataProjection:
         radius : array, shape (batch,)
             Residual norm allowed in each row.
         """
-        target = self.space.target(problem.y)
+        target = self.inverse.target(problem.y)
         return target, self.data_set.radius(problem, target)
 
     def image(self, x: Array) -> Array:
@@ -65,7 +66,7 @@ class DataProjection:
         array, shape (..., k)
             Their image coordinates.
         """
-        return self.space.image(x)
+        return self.inverse.image(x)
 
     def image_of_sparse(self, x: Array, nonzeros: int | None = None) -> Array:
         """Compute the image coordinates of sparse rows.
@@ -82,7 +83,7 @@ class DataProjection:
         array, shape (..., k)
             Their image coordinates.
         """
-        return self.space.image_of_sparse(x, self.sparsity if nonzeros is None else nonzeros)
+        return self.inverse.image_of_sparse(x, self.sparsity if nonzeros is None else nonzeros)
 
     def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
         """Compute x - P_B(x) and its image from the image of x alone.
@@ -103,8 +104,8 @@ class DataProjection:
         image : array, shape (batch, k)
             Its image coordinates.
         """
-        residual = self.space.residual(image, target)
-        return self.space.correction(residual, self.data_set.damping(self.space, residual, radius))
+        residual = self.inverse.residual(image, target)
+        return self.inverse.correction(residual, self.data_set.damping(self.inverse, residual, radius))
 
 
 def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, noise_norm: Any = None) -> Array:
@@ -150,10 +151,10 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     xp = namespace(rows, problem.y)
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = DataProjection(problem, data_set)
-    before = data.space.unfinished
+    before = data.inverse.unconverged
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
     if not bool(xp.all(xp.isfinite(moved))):
         raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "have a scale nearer to that of y")
-    warn([data.space.unfinished_remark(before)])
+    warn([data.inverse.convergence_warning(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend.arrays import Array, floating
+from ..backend.array_checks import floating
+from ..backend.arrays import Array
 from ..backend.checks import reject, whole_number
 from ..kernels.thresholding import keep_largest
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..backend.arrays import Array, namespace, norm, on_host, squared_norm
+from ..backend.arrays import Array, namespace, on_host
 from ..backend.checks import settle_number
+from ..backend.norms import norm, squared_norm
 from ..kernels.shrinkage import shrink_steps
 from ..kernels.thresholding import keep_largest
-from ..operators.row_space import RowSpace, SingularVectors
+from ..operators.pseudo_inverse import PseudoInverse, SingularVectors
 from ..problems import Problem
 from ..sets import DataProjection, ProximalStep
 from .base import Solver, State, in_blocks
@@ -124,7 +125,7 @@ class ADMM(Solver):
         """Start from z = P_B(0) and u = 0."""
         data = DataProjection(problem, ProximalStep(self.mu))
         target, radius = data.target(problem)
-        z, steps = data.space.correction(target, self.mu)[0], 0 * radius
+        z, steps = data.inverse.correction(target, self.mu)[0], 0 * radius
         unknown = namespace(radius).full_like(radius, float("inf"))
         return ADMMState(z=z, point=z, target=target, radius=radius, criterion=unknown, scale=norm(z), taken=steps)
 
@@ -140,22 +141,22 @@ class ADMM(Solver):
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
         """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU."""
-        space, count = problem.operator.row_space, len(fractions)
+        inverse, count = problem.operator.pseudo_inverse, len(fractions)
         if not on_host(problem.y):
-            after = self._many(space, state, count, goal)
+            after = self._many(inverse, state, count, goal)
             return super().steps(problem, state, goal, fractions) if after is None else after[0]
 
         def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
-            return self._many(space, running, count - taken, goal) or (self.step(part, running), 1)
+            return self._many(inverse, running, count - taken, goal) or (self.step(part, running), 1)
 
         return in_blocks(problem, state, state.z, count, goal, some_steps)
 
-    def _many(self, space: RowSpace, state: ADMMState, count: int, goal: Array) -> tuple[ADMMState, int] | None:
+    def _many(self, inverse: PseudoInverse, state: ADMMState, count: int, goal: Array) -> tuple[ADMMState, int] | None:
         """Take up to ``count`` steps with compiled kernels and return their number; may change ``state`` in place."""
-        if not isinstance(space, SingularVectors):
+        if not isinstance(inverse, SingularVectors):
             return None
         changing = {name: getattr(state, name) for name in ("z", "point", "criterion", "taken")}
-        found = shrink_steps(space.basis, state.target, self.mu, self.lam, self.p, count, goal, changing)
+        found = shrink_steps(inverse.basis, state.target, self.mu, self.lam, self.p, count, goal, changing)
         return None if found is None else (dataclasses.replace(state, **found[0]), found[1])
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:

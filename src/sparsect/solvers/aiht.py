@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..backend.arrays import Array, epsilon, namespace, norm, real_vecdot, squared_norm
+from ..backend.arrays import Array, epsilon, namespace
+from ..backend.norms import norm, real_vecdot, squared_norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
 from .base import Solver, State

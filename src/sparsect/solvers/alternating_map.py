@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..backend.arrays import Array, epsilon, namespace, norm
+from ..backend.arrays import Array, epsilon, namespace
+from ..backend.norms import norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
 from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
@@ -22,7 +23,7 @@ class AlternatingMapState(State):
     x : array, shape (batch, n)
         The iterate, always a point of A.
     image : array, shape (batch, rank)
-        The image coordinates of x (``operators/row_space.py``).
+        The image coordinates of x (``operators/pseudo_inverse``).
     target : array, shape (batch, rank)
         The part of y in the range of Phi, in image coordinates.
     radius : array, shape (batch,)

@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy, worth_compiling
+from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy
 from ..backend.checks import reject, shown
+from ..backend.engines import worth_compiling
 from ..problems import Problem
 
 # Size in bytes of one array of the block of rows that a core works on at a time. With smaller blocks, matrix products

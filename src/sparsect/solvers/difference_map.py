@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, norm, on_host
+from ..backend.arrays import Array, namespace, on_host
 from ..backend.checks import settle_number
+from ..backend.norms import norm
 from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import advance, keep_largest
-from ..operators.row_space import SingularVectors
+from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem
 from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
 from .base import Solver, State
@@ -28,7 +29,7 @@ class DifferenceMapState(State):
     x : array, shape (batch, n)
         The iterate.
     image : array, shape (batch, rank)
-        The image coordinates of x (``operators/row_space.py``).
+        The image coordinates of x (``operators/pseudo_inverse``).
     sparse : array, shape (batch, n), or None
         P_A(x); None if beta = 1, where it is not needed.
     sparse_image : array, shape (batch, rank), or None
@@ -76,7 +77,7 @@ class DifferenceMap(Solver):
     had the two sets exchanged. The default is +0.14; ``benchmarks/recovery.py`` shows both.
 
     The cost of a step: P_B changes x only within the row space of Phi, by an amount that depends on x only through its
-    image a = V^H x (``operators/row_space.py``). With w = x - P_B(x) and z = f_A(x) - P_B(f_A(x)), x itself cancels::
+    image a = V^H x (``operators/pseudo_inverse``). With w = x - P_B(x) and z = f_A(x) - P_B(f_A(x)), x itself cancels::
 
         D(x) = beta P_A(x - (1 + 1/beta) w) - (beta - 1) P_A(x) + beta z
 
@@ -168,20 +169,20 @@ class DifferenceMap(Solver):
     def _fused(self, problem: Problem, state: DifferenceMapState, count: int) -> DifferenceMapState | None:
         """Take ``count`` steps on a GPU, if the relaxation of B is the same for all rows."""
         data, s = DataProjection(problem, self.data_set), problem.sparsity
-        space, alpha = data.space, data.data_set.alpha
-        if not isinstance(space, SingularVectors) or alpha is None:
+        inverse, alpha = data.inverse, data.data_set.alpha
+        if not isinstance(inverse, SingularVectors) or alpha is None:
             return None
         after: Any
         if state.sparse is not None:
             now = {name: getattr(state, name) for name in ("x", "image", "sparse", "sparse_image")}
-            after = difference_steps(space.basis, state.target, alpha, s, self.beta, count, now)
+            after = difference_steps(inverse.basis, state.target, alpha, s, self.beta, count, now)
             return None if after is None else dataclasses.replace(state, **after)
         xp, schedule = namespace(state.x), Schedule([alpha] * count, [s] * count, [False] * count)
         steps = xp.zeros_like(state.criterion)
         now = {"x": state.x, "image": state.image, "sparse": xp.zeros_like(state.x), "criterion": state.criterion}
         now |= {"taken": steps, "unchanged": steps, "total": None, "power": None, "count": None}
         never = np.full(problem.batch, -1.0)
-        after = search_steps(space.basis, state.target, schedule, 1.0, never, now, compared=False)
+        after = search_steps(inverse.basis, state.target, schedule, 1.0, never, now, compared=False)
         return (
             None
             if after is None

@@ -6,10 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from ..backend.arrays import Array, conj, is_complex, namespace, norm
+from ..backend.arrays import Array, is_complex, namespace
 from ..backend.checks import settle_number
+from ..backend.norms import conj, norm
 from ..kernels.thresholding import keep_largest
-from ..operators.row_space import SingularVectors
+from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem
 from .base import Requirement, Solver, State
 
@@ -95,17 +96,17 @@ class IRLS(Solver):
 
     def init(self, problem: Problem) -> IRLSState:
         """Start from the x of smallest norm that agrees with the data, and epsilon = 1."""
-        xp, space = namespace(problem.y), _space(problem)
-        target = space.target(problem.y)
+        xp, inverse = namespace(problem.y), _inverse(problem)
+        target = inverse.target(problem.y)
         length = norm(problem.y) / max(problem.sparsity, 1) ** 0.5
-        unit = xp.where(length > 0, length, xp.ones_like(length)) / _column_norm(space, problem)
-        x = space.correction(target, 0.0)[0] / unit[:, None]
+        unit = xp.where(length > 0, length, xp.ones_like(length)) / _column_norm(inverse, problem)
+        x = inverse.correction(target, 0.0)[0] / unit[:, None]
         unknown = xp.full_like(unit, float("inf"))
         return IRLSState(
             x=x,
             unit=unit,
             epsilon=xp.ones_like(unit),
-            target=target / (unit * _column_norm(space, problem))[:, None],
+            target=target / (unit * _column_norm(inverse, problem))[:, None],
             criterion=unknown,
             scale=unit * norm(x),
             settled=unknown < 0,
@@ -131,10 +132,10 @@ class IRLS(Solver):
 
     def _weighted_solution(self, problem: Problem, weights: Array, target: Array) -> Array:
         """Return Q R^H (R Q R^H + alpha I)^-1 target for each row; R = S V^H is Phi in the coordinates of its range."""
-        xp, space = namespace(target), _space(problem)
+        xp, inverse = namespace(target), _inverse(problem)
         wide = xp.complex128 if is_complex(target) else xp.float64
-        R = xp.astype(conj(space.synthesis(_diagonal(space, target))), wide) / _column_norm(space, problem)
-        ridge = self.alpha * xp.eye(space.rank, dtype=wide, device=target.device)
+        R = xp.astype(conj(inverse.synthesis(_diagonal(inverse, target))), wide) / _column_norm(inverse, problem)
+        ridge = self.alpha * xp.eye(inverse.rank, dtype=wide, device=target.device)
         root = xp.sqrt(xp.astype(weights, xp.float64))
         solutions = []
         for row in range(target.shape[0]):
@@ -161,19 +162,19 @@ def _solved(matrix: Array, right: Array) -> Array:
         return xp.full_like(right, xp.nan)
 
 
-def _space(problem: Problem) -> SingularVectors:
-    """Return the row space of Phi."""
-    return cast(SingularVectors, problem.operator.row_space)
+def _inverse(problem: Problem) -> SingularVectors:
+    """Return the pseudo-inverse of Phi, whose singular values are known."""
+    return cast(SingularVectors, problem.operator.pseudo_inverse)
 
 
-def _column_norm(space: SingularVectors, problem: Problem) -> float:
+def _column_norm(inverse: SingularVectors, problem: Problem) -> float:
     """Return the root mean square of the norms of Phi's columns, or 1 for a zero matrix."""
-    xp = namespace(space.singular_values)
-    return (float(xp.sum(space.singular_values**2)) / problem.operator.shape[1]) ** 0.5 or 1.0
+    xp = namespace(inverse.singular_values)
+    return (float(xp.sum(inverse.singular_values**2)) / problem.operator.shape[1]) ** 0.5 or 1.0
 
 
-def _diagonal(space: SingularVectors, like: Array) -> Array:
+def _diagonal(inverse: SingularVectors, like: Array) -> Array:
     """Return the singular values as a diagonal matrix in the dtype of ``like``."""
     xp = namespace(like)
-    identity = xp.eye(space.rank, dtype=like.dtype, device=like.device)
-    return identity * xp.astype(space.singular_values, like.dtype)
+    identity = xp.eye(inverse.rank, dtype=like.dtype, device=like.device)
+    return identity * xp.astype(inverse.singular_values, like.dtype)

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, epsilon, is_single, squared_norm
+from ..backend.arrays import Array, epsilon, is_single
 from ..backend.checks import within
+from ..backend.norms import squared_norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
 from .base import Requirement, Solver, State

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, contiguous, epsilon, squared_norm
+from ..backend.arrays import Array, contiguous, epsilon
 from ..backend.checks import within
+from ..backend.norms import squared_norm
 from ..problems import Problem
 from .base import Requirement, Solver, State
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, is_complex, namespace, norm, squared_norm
+from ..backend.arrays import Array, from_numpy, is_complex, namespace
 from ..backend.checks import reject, settle_number, shown, whole_number
+from ..backend.norms import norm, squared_norm
 from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import on_support
 from ..problems import Problem

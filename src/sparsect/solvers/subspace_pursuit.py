@@ -6,7 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..backend.arrays import Array, namespace, norm
+from ..backend.arrays import Array, namespace
+from ..backend.norms import norm
 from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import on_support
 from ..problems import Problem

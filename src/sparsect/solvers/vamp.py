@@ -8,18 +8,12 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import (
-    Array,
-    namespace,
-    norm,
-    on_host,
-    squared_norm,
-    to_numpy,
-)
+from ..backend.arrays import Array, namespace, on_host, to_numpy
 from ..backend.checks import settle_number
+from ..backend.norms import norm, squared_norm
 from ..kernels.posterior import denoise, posterior
 from ..kernels.thresholding import keep_largest
-from ..operators.row_space import Orthonormal
+from ..operators.pseudo_inverse import OrthonormalBasis
 from ..problems import Problem
 from .base import Requirement, Solver, State, chosen
 
@@ -50,7 +44,7 @@ class MessageState(State):
         The variance of the noise.
     target : array, shape (batch, rank)
         The part of y in the range of Phi, in image coordinates.
-    defect : array, shape (batch,)
+    distance_to_range : array, shape (batch,)
         The norm of the part of y outside the range of Phi.
     """
 
@@ -61,7 +55,7 @@ class MessageState(State):
     variance: Array
     noise_variance: Array
     target: Array
-    defect: Array
+    distance_to_range: Array
 
 
 @dataclass(frozen=True)
@@ -136,9 +130,9 @@ class VectorAMP(Solver):
 
     def init(self, problem: Problem) -> MessageState:
         """Start from the linear estimate under the second moment of the prior."""
-        space = _space(problem)
+        inverse = _inverse(problem)
         xp, (m, n) = namespace(problem.y), problem.operator.shape
-        target = space.target(problem.y)
+        target = inverse.target(problem.y)
         power = squared_norm(problem.y)
         one = xp.ones_like(power)
         density = one * (self.density or max(problem.sparsity, 1) / n)
@@ -148,15 +142,15 @@ class VectorAMP(Solver):
             noise = one * self.noise_variance if self.noise_variance is not None else power / (101 * m)
         floor = 1e-12 * power / m + 1e-300
         noise = xp.where(noise > floor, noise, floor)
-        spectral = float(xp.sum(_squares(space, target))) or 1.0
+        spectral = float(xp.sum(_squares(inverse, target))) or 1.0
         signal = power - m * noise
         signal = xp.where(signal > 0.01 * power, signal, 0.01 * power)
         variance = one * self.variance if self.variance is not None else signal / (density * spectral)
         variance = xp.where(variance > 0, variance, one)
-        zero = 0 * space.correction(target, 0.0)[0]
+        zero = 0 * inverse.correction(target, 0.0)[0]
         state = MessageState(
             x=zero, r=zero, gamma=one, density=density, variance=variance, noise_variance=noise, target=target,
-            defect=space.defect(problem.y, target), criterion=xp.full_like(one, float("inf")),
+            distance_to_range=inverse.distance_to_range(problem.y, target), criterion=xp.full_like(one, float("inf")),
             scale=norm(zero) + xp.sqrt(n * density * variance), failed=one < 0,
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
@@ -247,20 +241,20 @@ class VectorAMP(Solver):
         self, problem: Problem, state: MessageState, r2: Array, gamma2: Array
     ) -> tuple[Array, Array, Array, Array]:
         """Return the estimate given r2 and y for normal x, its message and precision, and the implied noise level."""
-        space = _space(problem)
+        inverse = _inverse(problem)
         xp, (m, n) = namespace(r2), problem.operator.shape
         alpha = (gamma2 * state.noise_variance)[:, None]
-        image = space.image(r2)
-        residual = space.residual(image, state.target)
-        correction, correction_image = space.correction(residual, alpha)
+        image = inverse.image(r2)
+        residual = inverse.residual(image, state.target)
+        correction, correction_image = inverse.correction(residual, alpha)
         x2 = r2 - correction
-        squares = _squares(space, state.target)
+        squares = _squares(inverse, state.target)
         shrink = xp.sum(squares / (squares + alpha), axis=-1)
         precision = gamma2 / (1 - shrink / n)
         gamma = _bounded(precision - gamma2, state)
         r = (precision[:, None] * x2 - gamma2[:, None] * r2) / gamma[:, None]
-        left = space.residual(image - correction_image, state.target)
-        misfit = squared_norm(left) + state.defect**2
+        left = inverse.residual(image - correction_image, state.target)
+        misfit = squared_norm(left) + state.distance_to_range**2
         noise = (misfit + state.noise_variance * shrink) / m
         least = 1e-12 * (squared_norm(state.target) / m) + 1e-300
         return x2, r, gamma, xp.where(noise > least, noise, least)
@@ -345,15 +339,15 @@ def state_evolution(
     return np.array(errors)
 
 
-def _space(problem: Problem) -> Orthonormal:
-    """Return the row space of Phi."""
-    return cast(Orthonormal, problem.operator.row_space)
+def _inverse(problem: Problem) -> OrthonormalBasis:
+    """Return the pseudo-inverse of Phi, whose singular values are known."""
+    return cast(OrthonormalBasis, problem.operator.pseudo_inverse)
 
 
-def _squares(space: Orthonormal, like: Array) -> Array:
+def _squares(inverse: OrthonormalBasis, like: Array) -> Array:
     """Return the squared singular values, one for each image coordinate."""
     xp = namespace(like)
-    return space.singular_values**2 + xp.zeros(like.shape[-1:], dtype=norm(like).dtype, device=like.device)
+    return inverse.singular_values**2 + xp.zeros(like.shape[-1:], dtype=norm(like).dtype, device=like.device)
 
 
 def _clip(x: Array, low: float, high: float) -> Array:

@@ -6,7 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backend.arrays import Array, conj, contiguous, has_kernels, is_complex, worth_compiling
+from ...backend.arrays import Array, contiguous, is_complex
+from ...backend.engines import has_kernels, worth_compiling
+from ...backend.norms import conj
 from . import plain
 
 # A unit column is dependent if its squared distance from the span of the others, per entry, is at most this, which is

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend.arrays import Array, has_kernels, is_complex, namespace, worth_compiling
+from ...backend.arrays import Array, is_complex, namespace
+from ...backend.engines import has_kernels, worth_compiling
 from .plain import posterior
 
 __all__ = ["denoise", "posterior"]

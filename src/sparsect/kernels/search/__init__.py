@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...backend.arrays import Array, from_numpy, has_fused_steps, is_complex, is_numpy, namespace
+from ...backend.arrays import Array, from_numpy, is_complex, is_numpy, namespace
 from ...backend.devices import product_precision
+from ...backend.engines import has_fused_steps
 
 Basis = tuple[Array, Array, Array]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...backend.arrays import Array, has_fused_steps, is_complex, is_numpy, namespace
+from ...backend.arrays import Array, is_complex, is_numpy, namespace
 from ...backend.devices import product_precision
+from ...backend.engines import has_fused_steps
 
 Basis = tuple[Array, Array, Array]
 

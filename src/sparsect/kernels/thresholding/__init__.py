@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend.arrays import Array, contiguous, has_kernels, namespace, worth_compiling
+from ...backend.arrays import Array, contiguous, namespace
+from ...backend.engines import has_kernels, worth_compiling
 from . import plain
 
 # Approximate number of times that the compiled kernels read a row.

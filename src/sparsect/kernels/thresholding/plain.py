@@ -7,7 +7,8 @@ import math
 import array_api_compat as compat
 import numpy as np
 
-from ...backend.arrays import Array, is_numpy, namespace, norm
+from ...backend.arrays import Array, is_numpy, namespace
+from ...backend.norms import norm
 
 
 def keep(x: Array, sparsity: int) -> Array:

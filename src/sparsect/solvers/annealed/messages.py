@@ -14,7 +14,7 @@ from .state import AnnealedState, Phase
 # Damping makes messages that start close to a solution settle; undamped, they oscillate.
 MESSAGES = VectorAMP(damping=0.6)
 # The fields that message passing adds to the state of the map.
-PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
+PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "distance_to_range")
 # Messages have diverged if their disagreement, relative to the scale of the row, exceeds this.
 AWAY = 10.0
 # Messages have settled if their relative disagreement is below this times the square root of machine epsilon: further

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...kernels.search import Schedule
-from ...operators.row_space import Orthonormal
+from ...operators.pseudo_inverse import OrthonormalBasis
 from ...problems import Problem
 
 # alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
@@ -58,7 +58,7 @@ class Plan:
         Plan
             The schedule.
         """
-        messages = goal == "recovery" and isinstance(problem.operator.row_space, Orthonormal)
+        messages = goal == "recovery" and isinstance(problem.operator.pseudo_inverse, OrthonormalBasis)
         return cls(goal, problem.sparsity, problem.operator.column_energy, messages)
 
     def searched(self, fraction: float) -> float:

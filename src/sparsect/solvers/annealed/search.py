@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ...backend.arrays import Array, namespace, squared_norm
+from ...backend.arrays import Array, namespace
+from ...backend.norms import squared_norm
 from ...kernels.thresholding import advance
 from ...problems import Problem
 from ...sets import DataProjection, ProximalStep

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import Array, is_single, namespace, norm, on_host
+from ...backend.arrays import Array, is_single, namespace, on_host
 from ...backend.checks import choice, reject, truth_value
+from ...backend.norms import norm
 from ...kernels.search import search_steps
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
-from ...operators.row_space import SingularVectors
+from ...operators.pseudo_inverse import SingularVectors
 from ...problems import Problem
 from ...sets import DataProjection, ProximalStep
 from ..base import Solver, in_blocks, kept_where_done
@@ -187,12 +188,12 @@ class AnnealedDifferenceMap(Solver):
         Compiled kernels step until a row is finished. Without them, a single step is taken, or on a GPU, where checking
         rows is expensive, all steps of one phase. ``state`` may be changed in place.
         """
-        plan, space = Plan.of(problem, self.goal), problem.operator.row_space
+        plan, inverse = Plan.of(problem, self.goal), problem.operator.pseudo_inverse
         searching = list(itertools.takewhile(lambda part: part <= 1, map(plan.searched, fractions)))
-        if searching and isinstance(space, SingularVectors):
+        if searching and isinstance(inverse, SingularVectors):
             changing = {name: getattr(state, name) for name in CHANGING}
             schedule = plan.schedule(searching)
-            found = search_steps(space.basis, state.target, schedule, RELAXATION, goal, changing)
+            found = search_steps(inverse.basis, state.target, schedule, RELAXATION, goal, changing)
             if found is not None:
                 return dataclasses.replace(state, **found[0]), found[1]
         if on_host(state.x):

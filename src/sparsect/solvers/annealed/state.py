@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ...backend.arrays import Array, namespace, squared_norm
+from ...backend.arrays import Array, namespace
+from ...backend.norms import squared_norm
 from ..vamp import MessageState
 
 # During the search, a row has found a point of both sets if its criterion, relative to its scale, is below this.
