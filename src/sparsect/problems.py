@@ -136,10 +136,15 @@ class Problem:
         operator, y = self.operator.prepared(xp.astype(self.y, xp.complex128 if is_complex(self.y) else xp.float64))
         return self._replaced(operator=operator, y=y)
 
-    def to_scale(self) -> tuple[Problem, Units]:
+    def to_scale(self, columns: bool = True, powers: bool = True) -> tuple[Problem, Units]:
         """Scale the columns of Phi and the rows of y to sizes near 1.
 
-        Units are powers of two, so that scaling does not round.
+        Parameters
+        ----------
+        columns : bool, optional
+            Whether to bring the columns of Phi to one norm. Columns of zeros are unchanged.
+        powers : bool, optional
+            Whether to divide Phi and the rows of y by powers of two near their sizes, which does not round.
 
         Returns
         -------
@@ -149,11 +154,17 @@ class Problem:
             The units in which x and y of the scaled problem are expressed.
         """
         xp, like = namespace(self.y), self.y
+        operator = self.operator.unit_columns if columns else self.operator
+        norms = None if operator is self.operator else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
+        of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
+        scaled = self if norms is None else self._replaced(operator=operator, x=None)
+        if not powers:
+            return scaled, Units(None, None, of_columns)
         y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
         with np.errstate(over="ignore", under="ignore"):
-            x_unit = y_unit / self.operator.unit
-        if self.operator.unit == 1 and (y_unit == 1).all():
-            return self, Units(None, None)
+            x_unit = y_unit / operator.unit
+        if operator.unit == 1 and (y_unit == 1).all():
+            return scaled, Units(None, None, of_columns)
         limits = xp.finfo(like.dtype)
         if not ((x_unit > 1e4 * float(limits.smallest_normal)) & (x_unit < 1e-4 * float(limits.max))).all():
             raise reject(
@@ -161,12 +172,12 @@ class Problem:
             )
         of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
         scaled = self._replaced(
-            operator=self.operator.to_scale,
+            operator=operator.to_scale,
             y=like / of_y[:, None],
             noise_norm=None if self.noise_norm is None else self.noise_norm / of_y,
             x=None,
         )
-        return scaled, Units(of_x, of_y)
+        return scaled, Units(of_x, of_y, of_columns)
 
     def _replaced(self, **changes: Any) -> Problem:
         """Copy of the problem with some attributes replaced."""
@@ -185,10 +196,29 @@ class Units:
         Factors of x, one for each row; None stands for 1.
     y : array, shape (batch,), or None
         Factors of y, one for each row; None stands for 1.
+    columns : array, shape (n,), or None
+        Further factors of x, one for each column of Phi; None stands for 1.
     """
 
     x: Array | None
     y: Array | None
+    columns: Array | None = None
+
+    def original(self, x: Array) -> Array:
+        """Express solutions of the scaled problem in the original units.
+
+        Parameters
+        ----------
+        x : array, shape (batch, n)
+            Solutions of the scaled problem.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            Solutions of the original problem.
+        """
+        x = x if self.x is None else x * self.x[:, None]
+        return x if self.columns is None else x * self.columns
 
     def take(self, rows: np.ndarray[Any, Any]) -> Units:
         """Select the units of the given rows.
@@ -203,7 +233,7 @@ class Units:
         Units
             The units of these rows.
         """
-        return Units(*(None if unit is None else take_rows(unit, rows) for unit in (self.x, self.y)))
+        return Units(*(None if unit is None else take_rows(unit, rows) for unit in (self.x, self.y)), self.columns)
 
 
 def random_problem(

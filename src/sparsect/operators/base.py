@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.checks import reject
 from ..backend.norms import norm, units
 from ..backend.rng import generator
 from .pseudo_inverse import ConjugateGradients, PseudoInverse, TightFrame
+
+# Norms of columns that differ by less than this part are taken for equal.
+EQUAL = 1e-5
 
 
 class Operator(ABC):
@@ -157,8 +161,39 @@ class Operator(ABC):
         """Phi / unit, whose columns have norms near 1; the operator itself if ``unit`` is 1."""
         return self if self.unit == 1 else self._divided(self.unit)
 
-    def _divided(self, unit: float) -> Operator:
-        return _Divided(self, unit)
+    @cached_property
+    def column_norms(self) -> np.ndarray[Any, Any]:
+        """Norms of the columns of Phi in double precision, shape (n,).
+
+        Where Phi is not stored and has many columns, they are estimated from random vectors.
+        """
+        from .scaled import column_norms
+
+        return column_norms(self)
+
+    @cached_property
+    def unit_columns(self) -> Operator:
+        """Phi with columns of norm 1; the operator itself if their norms are equal or if Phi is a tight frame.
+
+        Columns of zeros are unchanged.
+        """
+        if self.frame_bound is not None:
+            return self
+        start = time.perf_counter()
+        norms = self.column_norms
+        if not np.isfinite(norms).all():
+            raise reject("Phi", "columns whose norms are NaN or infinite", "have finite columns")
+        positive = norms > 0
+        differ = np.any(norms[positive] < (1 - EQUAL) * norms.max())
+        scaled = self._divided(np.where(positive, norms, 1.0)) if differ else self
+        self.factor_seconds += time.perf_counter() - start
+        return scaled
+
+    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+        """Phi with its columns divided by one number or by one number each."""
+        from .scaled import ScaledColumns
+
+        return ScaledColumns(self, by)
 
     def _factor(self) -> PseudoInverse:
         if self.frame_bound is not None:
@@ -190,25 +225,3 @@ class Operator(ABC):
     def _probe(self, generate: np.random.Generator, size: int) -> Array:
         """One random row that this operator accepts."""
         return generate.standard_normal((1, size))
-
-
-class _Divided(Operator):
-    """Operator that is not stored as an array, divided by a number."""
-
-    def __init__(self, operator: Operator, unit: float) -> None:
-        self._operator, self._unit, self.shape = operator, unit, operator.shape
-        if operator.frame_bound is not None:
-            self.frame_bound = operator.frame_bound / unit**2
-
-    def forward(self, x: Array) -> Array:
-        return self._operator.forward(x) / self._unit
-
-    def adjoint(self, r: Array) -> Array:
-        return self._operator.adjoint(r) / self._unit
-
-    def prepared(self, y: Array) -> tuple[Operator, Array]:
-        _, y = self._operator.prepared(y)
-        return self, y
-
-    def _probe(self, generate: np.random.Generator, size: int) -> Array:
-        return self._operator._probe(generate, size)

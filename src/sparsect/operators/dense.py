@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..backend.array_checks import check_magnitude, floating
-from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace
+from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace, real_dtype
 from ..backend.checks import real_number, reject
-from ..backend.norms import conj
+from ..backend.norms import conj, row_norms
 from .base import Operator
 from .pseudo_inverse import PseudoInverse, SingularVectors
 
@@ -84,8 +85,15 @@ class DenseOperator(Operator):
         xp = namespace(self.Phi)
         return float(xp.sum(xp.abs(self.Phi) ** 2)) / self.shape[1] or 1.0
 
-    def _divided(self, unit: float) -> Operator:
-        return DenseOperator(self.Phi / unit, self.rank_tol)
+    @cached_property
+    def column_norms(self) -> np.ndarray[Any, Any]:
+        """Norms of the columns of Phi in double precision, shape (n,)."""
+        return row_norms(self.Phi.T)
+
+    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+        if isinstance(by, np.ndarray):
+            by = namespace(self.Phi).astype(from_numpy(by, self.Phi), real_dtype(self.Phi))
+        return DenseOperator(self.Phi / by, self.rank_tol)
 
     def _factor(self) -> PseudoInverse:
         return SingularVectors(self.Phi, self.rank_tol)

@@ -87,9 +87,17 @@ class SparseOperator(HostOperator):
         """Mean squared norm of the columns of Phi, or 1 if Phi is zero."""
         return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
 
-    def _divided(self, unit: float) -> Operator:
-        # SciPy would divide in double precision and return float64 for a float32 matrix.
-        return SparseOperator(self.Phi * self.dtype.type(1 / unit), self.rank_tol)
+    @cached_property
+    def column_norms(self) -> np.ndarray[Any, Any]:
+        """Norms of the columns of Phi in double precision, shape (n,)."""
+        squares = np.abs(self.Phi.data).astype(np.float64) ** 2
+        return np.sqrt(np.bincount(self.Phi.indices, weights=squares, minlength=self.shape[1]))
+
+    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+        divisors = np.broadcast_to(np.asarray(by), self.shape[1])[self.Phi.indices]
+        data = (self.Phi.data / divisors).astype(self.dtype)
+        scaled = type(self.Phi)((data, self.Phi.indices, self.Phi.indptr), shape=self.shape)
+        return SparseOperator(scaled, self.rank_tol)
 
     def _factor(self) -> PseudoInverse:
         if math.prod(self.shape) > self.SMALL:

@@ -76,8 +76,7 @@ class Snapshot:
     @cached_property
     def x(self) -> Array:
         """The solver's estimate of each row, shape (batch, n)."""
-        unit = self._run.units.x
-        return self._estimate if unit is None else self._estimate * unit[:, None]
+        return self._run.units.original(self._estimate)
 
     @property
     def support(self) -> Array:

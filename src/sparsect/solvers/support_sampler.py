@@ -138,13 +138,12 @@ class SupportSampler(Solver):
         m, s = problem.operator.shape[0], problem.sparsity
         if s >= m:
             raise reject("sparsity", s, f"below the number of measurements, {m}, for {self.name!r}")
-        b = _wide(problem.operator.adjoint(problem.y))
+        b, energy = correlations(problem.operator, problem.y)
         batch, n = b.shape
-        squares = np.diag(_gram(problem)).real
+        _, squares = gram_in_memory(problem.operator)
         with np.errstate(divide="ignore", invalid="ignore"):
             score = np.where(squares > 0, np.abs(b) / np.sqrt(squares), -1.0)
         support = np.argsort(-score, axis=1, kind="stable")[:, :s]
-        energy = squared_norm(_wide(problem.y))
         fresh = {name: np.zeros((batch, n)) for name in ("square", "inclusion", "answer_square", "answer_inclusion")}
         return SamplerState(
             b=b,
@@ -216,11 +215,10 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), sweeps)
     recorded = heat == 0
     changing = {field.name: getattr(state, field.name).copy() for field in dataclasses.fields(Chains)}
-    gram = _gram(problem)
+    gram, squares = gram_in_memory(problem.operator)
     hot = HOT * state.energy / (2 * s * np.log(max(gram.shape[0], 2)))
     floor = np.maximum(FLOOR * state.energy / m, np.finfo(np.float64).tiny)
     known = problem.noise_norm is not None
-    squares = np.diag(gram).real.copy()
     sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
     return dataclasses.replace(
         state, sweeps=state.sweeps + np.count_nonzero(recorded), taken=state.taken + len(parts), **changing
@@ -296,17 +294,6 @@ def narrow(x: Array, like: Array) -> Array:
     """
     xp = namespace(like)
     return xp.astype(from_numpy(x, like), like.dtype if np.iscomplexobj(x) else real_dtype(like))
-
-
-def _wide(array: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to main memory, in double precision."""
-    values = to_numpy(array)
-    return np.ascontiguousarray(values, dtype=np.complex128 if np.iscomplexobj(values) else np.float64)
-
-
-def _gram(problem: Problem) -> np.ndarray[Any, Any]:
-    """Return the Gram matrix in double precision and main memory."""
-    return _wide(problem.operator.double_gram_matrix)
 
 
 def _variances(problem: Problem, energy: Array) -> dict[str, np.ndarray[Any, Any]]:
