@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ..backend.array_checks import check_magnitude, floating
-from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace
+from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace, to_numpy
 from ..backend.checks import real_number, reject
 from ..backend.norms import conj
 from .base import Operator
@@ -117,4 +117,4 @@ class DenseOperator(Operator):
 
     def _probe(self, generate: np.random.Generator, size: int) -> Array:
         xp = namespace(self.Phi)
-        return xp.astype(from_numpy(super()._probe(generate, size), self.Phi), self.Phi.dtype)
+        return xp.astype(from_numpy(to_numpy(super()._probe(generate, size)), self.Phi), self.Phi.dtype)
