@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from .backend.array_checks import floating
-from .backend.arrays import Array, from_numpy, is_complex, is_single, namespace, real_dtype, take_rows, to_numpy
+from .backend.arrays import (
+    Array,
+    NumpyArray,
+    from_numpy,
+    is_complex,
+    is_single,
+    namespace,
+    real_dtype,
+    take_rows,
+    to_numpy,
+)
 from .backend.checks import real_number, reject, shown, whole_number
 from .backend.norms import magnitudes, units
 from .backend.rng import generator
@@ -95,7 +105,7 @@ class Problem:
         """Number of signals."""
         return int(self.y.shape[0])
 
-    def take(self, rows: np.ndarray[Any, Any], sparsity: int | None = None) -> Problem:
+    def take(self, rows: NumpyArray, sparsity: int | None = None) -> Problem:
         """Select rows of the problem.
 
         The selection shares Phi and its factorization with this problem.
@@ -220,7 +230,7 @@ class Units:
         x = x if self.x is None else x * self.x[:, None]
         return x if self.columns is None else x * self.columns
 
-    def take(self, rows: np.ndarray[Any, Any]) -> Units:
+    def take(self, rows: NumpyArray) -> Units:
         """Select the units of the given rows.
 
         Parameters

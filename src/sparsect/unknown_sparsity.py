@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import epsilon, namespace, take_rows, to_numpy
+from .backend.arrays import FloatArray, IntArray, epsilon, namespace, take_rows, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
 from .operators import Operator
@@ -91,7 +91,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     return whole.first() if problem.single else whole
 
 
-def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
+def smallest_within(problem: Problem) -> IntArray:
     """Find the smallest s for each row whose best fit is within the noise norm of y.
 
     ``problem.sparsity`` is tried first; it is doubled until it is sufficient, and then bisected. The best fit is
@@ -133,7 +133,7 @@ def smallest_within(problem: Problem) -> np.ndarray[Any, Any]:
     return high
 
 
-def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[Any, Any]:
+def _misfit(problem: Problem, rows: IntArray, s: int) -> FloatArray:
     """Return ||Phi x - y|| of the best fit with s nonzeros for each of the rows."""
     result = solve(
         problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=(), check_fit=False
@@ -141,17 +141,17 @@ def _misfit(problem: Problem, rows: np.ndarray[Any, Any], s: int) -> np.ndarray[
     return to_numpy(result.residual_norm)
 
 
-def _groups(rows: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> list[tuple[Any, np.ndarray[Any, Any]]]:
+def _groups(rows: IntArray, values: IntArray) -> list[tuple[Any, IntArray]]:
     """Return the distinct values, each with the rows that have it."""
     return [(value, rows[values == value]) for value in np.unique(values)]
 
 
-def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]], seconds: float) -> Result:
+def _whole(parts: list[tuple[IntArray, Result]], seconds: float) -> Result:
     """Join the results of groups of rows in the order of the rows, without history; ``seconds`` adds to their time."""
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     results = [result for _, result in parts]
     xp = namespace(results[0].x)
-    values = {
+    values: dict[str, Any] = {
         name: take_rows(xp.concat([getattr(result, name) for result in results], axis=0), order)
         for name in results[0].per_row()
     }

@@ -6,15 +6,88 @@ on their own device, and results are arrays of the same library.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 
 from .checks import reject
 
-Array = Any
+
+class ArrayObject(Protocol):
+    """An array of any library that follows the array API standard: NumPy, torch, CuPy and others.
+
+    Operators return ``Any``, as the functions of a namespace do, because the type of the result depends on the library.
+    So do attributes that only some libraries have.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Length of each axis.
+    ndim : int
+        Number of axes.
+    dtype : dtype
+        Data type of the entries, an object of the library.
+    device : object
+        Device on which the entries are stored, an object of the library.
+    T : array
+        Transpose of a matrix.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def device(self) -> Any: ...
+    @property
+    def T(self) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __array__(self) -> NDArray[Any]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __bool__(self) -> bool: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __neg__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __floordiv__(self, other: Any, /) -> Any: ...
+    def __mod__(self, other: Any, /) -> Any: ...
+    def __pow__(self, other: Any, /) -> Any: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __and__(self, other: Any, /) -> Any: ...
+    def __or__(self, other: Any, /) -> Any: ...
+    def __eq__(self, other: Any, /) -> Any: ...
+    def __ne__(self, other: Any, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+
+
+# The functions of a namespace return Any, which a function that declares an ArrayObject alone could not return.
+Array = ArrayObject | Any
 Namespace = Any
+# Arrays of NumPy only.
+NumpyArray = NDArray[Any]
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.integer[Any]]
+BoolArray = NDArray[np.bool_]
 
 
 def namespace(*arrays: Array) -> Namespace:
@@ -138,7 +211,7 @@ def is_single(x: Array) -> bool:
     return epsilon(x) > 1e-10
 
 
-def to_numpy(x: Array) -> np.ndarray[Any, Any]:
+def to_numpy(x: Array) -> NumpyArray:
     """Copy an array to main memory as a NumPy array.
 
     Parameters
@@ -156,7 +229,7 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(x.cpu() if compat.is_torch_array(x) else x)
 
 
-def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:
+def from_numpy(array: NumpyArray, like: Array) -> Array:
     """Convert a NumPy array to the library and device of another array.
 
     Parameters
@@ -175,7 +248,7 @@ def from_numpy(array: np.ndarray[Any, Any], like: Array) -> Array:
     return xp.asarray(array if is_numpy(xp) else writable(array), device=compat.device(like))
 
 
-def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def writable(array: NumpyArray) -> NumpyArray:
     """Copy an array if it is read-only or not C-contiguous, which other libraries do not accept.
 
     Parameters
@@ -225,7 +298,7 @@ def contiguous(x: Array) -> Array:
     return x.contiguous() if compat.is_torch_array(x) else x
 
 
-def take_rows(x: Array, rows: np.ndarray[Any, Any]) -> Array:
+def take_rows(x: Array, rows: IntArray) -> Array:
     """Select rows of an array.
 
     Parameters

@@ -256,7 +256,7 @@ def place(array: Array, device: Any) -> Array:
         return tensor.to(chosen)
 
 
-def bytes_a_row(like: Array, shape: tuple[int, int]) -> int:
+def bytes_a_row(like: Array, shape: tuple[int, ...]) -> int:
     """Estimate the memory that a solver needs for one signal.
 
     Parameters
@@ -275,7 +275,7 @@ def bytes_a_row(like: Array, shape: tuple[int, int]) -> int:
     return (SHORT_ROWS * shape[0] + LONG_ROWS * shape[1]) * number
 
 
-def rows_at_a_time(like: Array, shape: tuple[int, int], otherwise: int) -> int:
+def rows_at_a_time(like: Array, shape: tuple[int, ...], otherwise: int) -> int:
     """Choose how many signals to process at a time.
 
     Parameters

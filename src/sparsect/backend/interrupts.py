@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C in the command line: at any moment one line of text, exit code 130, and no traceback.
+"""Handling of Ctrl-C on the command line: one line of text, exit code 130 and no traceback, at any moment.
 
 The package imports this module before all others, because importing those takes time.
 """

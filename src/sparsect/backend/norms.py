@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from .arrays import Array, from_numpy, is_complex, namespace, to_numpy
+from .arrays import Array, FloatArray, from_numpy, is_complex, namespace, to_numpy
 
 # Numbers from 2^-NEAR_ONE to 2^NEAR_ONE, their products and the squares of these products are in the range of every
 # dtype.
@@ -115,7 +114,7 @@ def largest(array: Array) -> float:
     return float(namespace(array).max(magnitudes(array))) if math.prod(array.shape) else 0.0
 
 
-def units(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def units(sizes: FloatArray) -> FloatArray:
     """Find powers of two by which ``sizes`` can be divided, without rounding, to be near 1.
 
     Parameters
@@ -132,7 +131,7 @@ def units(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where((sizes > 0) & (np.abs(exponents) > NEAR_ONE), np.ldexp(1.0, exponents), 1.0)
 
 
-def row_norms(x: Array) -> np.ndarray[Any, Any]:
+def row_norms(x: Array) -> FloatArray:
     """Compute the norms of rows of any magnitude without overflow.
 
     Parameters

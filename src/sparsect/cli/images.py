@@ -16,7 +16,7 @@ from rich.table import Table
 
 from .. import images
 from ..backend import files
-from ..backend.arrays import on_host
+from ..backend.arrays import Array, on_host
 from ..backend.checks import InputError, reject
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, Progress, load_dictionary
@@ -31,8 +31,6 @@ from ..solvers import ADMM, METHODS
 from ..solvers.base import Solver
 from ..solvers.imported import is_own
 from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device, table_of
-
-Array = np.ndarray[Any, Any]
 
 RECONSTRUCT_EXAMPLES = """\b
 Examples:

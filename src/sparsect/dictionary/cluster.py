@@ -221,7 +221,7 @@ class Cluster:
             parts = [add(parts[start : start + FAN]) for start in range(0, len(parts), FAN)]
         total: Statistics = self._computed(parts[0], run, report)
         like = dictionary.Phi
-        return total if on_host(like) else total.moved(lambda array: from_numpy(array, like))
+        return total if on_host(like) else total.moved(lambda array: from_numpy(to_numpy(array), like))
 
     def each(
         self,

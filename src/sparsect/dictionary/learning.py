@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -95,7 +95,8 @@ class Statistics:
         Statistics
             The statistics with moved arrays.
         """
-        return replace(self, **{name: move(getattr(self, name)) for name in ARRAYS})
+        moved: dict[str, Any] = {name: move(getattr(self, name)) for name in ARRAYS}
+        return replace(self, **moved)
 
     def __sizeof__(self) -> int:
         """Size in bytes, from which Dask decides where to add statistics."""
@@ -431,7 +432,7 @@ def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
             f"{checkpoint}: was learned with other values of {', '.join(other)}; "
             "give the same ones to go on, or another file to start anew"
         )
-    return Dictionary(from_numpy(saved.Phi, start.Phi), saved.rounds, start.provenance)
+    return Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance)
 
 
 def _signals(source: Source, count: int, seed: int, number: int) -> Array:

@@ -83,7 +83,7 @@ class Codes:
             wanted = f"one of {self.patch**2}x{self.matrix.shape[1]}, as the codes have"
             raise reject("dictionary", f"one of {Phi.shape[0]}x{Phi.shape[1]}", wanted)
         grid = PatchGrid(self.shape, self.patch, self.stride)
-        restored = []
+        restored: list[Array] = []
         for channel in range(math.prod(self.shape[2:])):
             total = np.zeros(self.shape[:2], dtype=np.float32)
             for block in grid.blocks():
@@ -291,7 +291,7 @@ def reconstruct(
     error = energy = signal = noise = seconds = setup_seconds = 0.0
     channels = planes(work)
     done, everything = 0, grid.count * len(channels)
-    cover = from_numpy(grid.cover, work)
+    cover = from_numpy(to_numpy(grid.cover), work)
     for channel in map(contiguous, channels):
         total = xp.zeros_like(channel)
         for block in grid.blocks(size=rows):

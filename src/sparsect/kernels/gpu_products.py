@@ -1,9 +1,9 @@
-"""Products with the basis of a row space on a GPU, and what their precision asks of the operands.
+"""Products with the basis of Phi's row space on a GPU, in one of four precisions.
 
-float32   both operands as they are, errors of 4e-7
-bf16x3    images as hi hi + lo hi + hi lo, each factor two bfloat16 numbers, errors of 7e-6; corrections in TF32
-tf32      both operands rounded to 11 bits by the matrix units, errors of 3e-4
-fp16      the same 11 bits in half the bytes; numbers are scaled to fit, those below 6e-5 of the largest lose bits
+float32   operands are used as they are; errors of 4e-7
+bf16x3    images are hi hi + lo hi + hi lo, where hi and lo are bfloat16 numbers; errors of 7e-6; corrections in TF32
+tf32      operands are rounded to 11 bits by the matrix units; errors of 3e-4
+fp16      the same 11 bits in half the bytes; numbers are scaled, and those below 6e-5 of the largest lose bits
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import triton.language as tl
 
 from ..backend.arrays import Array
 
-# Matrix units read rows in pieces of 16 bytes; ranks are padded to a multiple of so many numbers.
+# Matrix units read rows in pieces of 16 bytes, so ranks are padded to a multiple of this.
 ALIGNED = 16
-# Numbers up to this many times the largest at the start must fit, and those as much smaller keep all bits.
+# Numbers may grow by this factor during the steps without overflow, and shrink by it without losing bits.
 ROOM = 64.0
 
 
 def rescaled(x: Array, scale: float) -> Array:
-    """``scale`` times x, or x itself where that is the same."""
+    """Return ``scale`` times x, or x itself if the scale is 1."""
     return x if scale == 1 else x * scale
 
 
 @triton.jit
 def store_operand(place, value, inside, n: tl.constexpr, SPLIT: tl.constexpr):
-    """Store what is to be multiplied: as the type of ``place`` has it, or SPLIT in a high, a low and the high part."""
+    """Store an operand in the type of ``place``, or SPLIT it into a high part, a low part and the high part again."""
     if SPLIT:
         high = value.to(tl.bfloat16)
         low = (value - high.to(tl.float32)).to(tl.bfloat16)
@@ -40,7 +40,7 @@ def store_operand(place, value, inside, n: tl.constexpr, SPLIT: tl.constexpr):
 
 
 class Basis:
-    """V, V^H and the singular values as products of a given precision want them, the rank padded with zeros."""
+    """V, V^H and the singular values in the form that a precision requires, with the rank padded by zeros."""
 
     def __init__(self, basis: tuple[Array, Array, Array], precision: str) -> None:
         import torch
@@ -62,7 +62,7 @@ class Basis:
         self.synthesis = synthesis.to(self.coordinate).T.contiguous().T
 
     def scale(self, *arrays: Array) -> float:
-        """The power of two that the numbers of a batch are divided by, so that they fit: 1 but for fp16."""
+        """Return the power of two by which a batch is divided to fit the range of fp16; 1 in other precisions."""
         if self.precision != "fp16":
             return 1.0
         largest = max(float(max(array.max(), -array.min())) for array in arrays) or 1.0
@@ -70,30 +70,30 @@ class Basis:
         return 1.0 if fits else 2.0 ** round(math.log2(largest))
 
     def gains(self, alpha: float) -> Array:
-        """What residuals are multiplied by to become corrections."""
+        """Return the factors that turn residuals into corrections."""
         return self.values / (self.values * self.values + alpha)
 
     def padded(self, coordinates: Array) -> Array:
-        """A copy of image coordinates with room for the padding."""
+        """Return a copy of image coordinates with the padding appended."""
         import torch
 
         return torch.nn.functional.pad(coordinates, (0, self.padding)).contiguous()
 
     def operands(self, rows: int, n: int) -> Array:
-        """Zeros, one row of them for each of that many points."""
+        """Return an array of zeros for the operands of the given number of points."""
         import torch
 
         return torch.zeros((rows, 3 * n if self.split else n), dtype=self.operand, device=self.values.device)
 
     def image(self, points: Array, out: Array, scale: float = 1.0, add: bool = False) -> None:
-        """out = scale times the images of points, or that added to it; sums are float32 or wider."""
+        """Write ``scale`` times the images of points to ``out``, or add it there; sums are in float32 or wider."""
         import torch
 
         kind = {} if points.dtype == out.dtype else {"out_dtype": out.dtype}
         torch.addmm(out, points, self.analysis, beta=float(add), alpha=scale, out=out, **kind)
 
     def correct(self, coordinates: Array, out: Array) -> None:
-        """out = the points of the row space with the given coordinates."""
+        """Write the points of the row space with the given coordinates to ``out``."""
         import torch
 
         torch.mm(coordinates, self.synthesis, out=out)

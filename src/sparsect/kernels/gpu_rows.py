@@ -1,4 +1,4 @@
-"""How is a row handed to a GPU? Whole, to one thread block that keeps it in registers."""
+"""Launching GPU kernels on rows: each row is processed by one thread block, which keeps it in registers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import triton
 
 from ..backend.arrays import Array
 
-# Entries of a row that a warp holds: with fewer, and so more warps, sums over the row wait for each other.
+# Entries of a row per warp. With fewer entries there are more warps, which wait for each other in sums over the row.
 ENTRIES_A_WARP = 512
 
 
 def shape_of(x: Array) -> dict[str, Any]:
-    """What every kernel is told of (batch, n) arrays: n, the block that holds a row, and its warps.
+    """Return the launch parameters for (batch, n) arrays: n, the size of a thread block, and its number of warps.
 
-    n is known when a kernel is compiled, so that rows are read with wide loads even where n is no multiple of 16.
+    n is a compile-time constant, so rows are read with wide loads even if n is not a multiple of 16.
     """
     n = int(x.shape[-1])
     block = triton.next_power_of_2(n)
@@ -23,7 +23,7 @@ def shape_of(x: Array) -> dict[str, Any]:
 
 
 def launch(kernel: Any, x: Array, *arguments: Any, **flags: Any) -> None:
-    """Run ``kernel`` on every row of ``x``, on the device that x is on."""
+    """Run ``kernel`` on every row of ``x``, on the device of ``x``."""
     import torch
 
     if x.shape[0]:

@@ -81,7 +81,7 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
 
 @compiled
 def _join_largest(gram, correlation, factor, active, state, k, capacity, dependent, floor):
-    """Add the free column with the largest correlation to the factor; false if there is none."""
+    """Add the free column with the largest correlation to the factor; return False if there is none."""
     n = gram.shape[0]
     while k < capacity:
         best, i = floor, -1
@@ -111,7 +111,7 @@ def _join_largest(gram, correlation, factor, active, state, k, capacity, depende
 
 @compiled
 def _direction(factor, active, correlation, k, h):
-    """h = G[I, I]^-1 sign(c_I), and the inner product of the two."""
+    """Compute h = G[I, I]^-1 sign(c_I), and return its inner product with sign(c_I)."""
     for r in range(k):
         start = r * (r + 1) // 2
         t = np.sign(correlation[active[r]])
@@ -132,7 +132,7 @@ def _direction(factor, active, correlation, k, h):
 
 @compiled
 def _until_next(correlation, g, state, n, level, skipped, dependent):
-    """How far until a free column's correlation equals the active ones', at most ``level`` (the least-squares fit)."""
+    """Return the step at which a free column's correlation equals the active ones, or ``level`` (least-squares fit)."""
     length = level
     for j in range(n):
         if state[j] == 0 and j != skipped:
@@ -150,7 +150,7 @@ def _until_next(correlation, g, state, n, level, skipped, dependent):
 
 @compiled
 def _remove(factor, active, position, k):
-    """Take the column at ``position`` out of the factor: drop its row, then rotate the rest back to a triangle."""
+    """Remove the column at ``position`` from the factor: drop its row, and rotate the rest to triangular form."""
     for r in range(position, k - 1):
         active[r] = active[r + 1]
         target, source = r * (r + 1) // 2, (r + 1) * (r + 2) // 2

@@ -1,18 +1,19 @@
-"""Orthogonal matching pursuit, row by row: select a column, orthogonalise it, update all correlations.
+"""Orthogonal matching pursuit, row by row: select a column, orthogonalize it, update all correlations.
 
-For one row with selected columns I (in order) and G = Phi^H Phi, let q_0, q_1, ... be the columns orthonormalised one
-after the other, q_r = Phi_I w_r. Of a new column phi_i, the parts t_r = q_r^H phi_i = w_r^H G[I, i] are taken away;
-what is left has the squared norm G_ii - sum |t_r|^2 and, at unit norm, is the next q. With v = q^H Phi = w^H G[I, :],
+For one row with selected columns I (in order) and G = Phi^H Phi, let q_0, q_1, ... be the columns orthonormalized one
+after the other, q_r = Phi_I w_r. A new column phi_i has the components t_r = q_r^H phi_i = w_r^H G[I, i]. The rest of
+it has the squared norm G_ii - sum |t_r|^2 and, scaled to unit norm, is the next q. With v = q^H Phi = w^H G[I, :] and
+a = q^H y, the updates are::
 
-    correlation c = Phi^H r   loses  conj(v) a   where a = q^H y
-    freedom     d = squared norm of each column's part orthogonal to the selected ones, loses |v|^2
+    c <- c - conj(v) a    the correlations Phi^H r
+    d <- d - |v|^2        the freedom: squared norm of the part of each column orthogonal to the selected ones
 
-and the least-squares coefficients are sum a_r w_r. The w_r are stored one after the other. Work per selection is k n,
-for k selected of n columns, with nothing kept but W: Batch-OMP (Rubinstein, Zibulevsky, Elad 2008) with the freedom
-added.
+The least-squares coefficients are sum a_r w_r. The w_r are stored one after the other. A selection takes k n operations
+for k selected columns of n, and W is the only large array: Batch-OMP (Rubinstein, Zibulevsky, Elad 2008), extended by
+the freedom.
 
-c and d, which only rank columns, have the precision of Phi. W and a, which make the answer, and the squared norm of the
-residual are in double precision whatever Phi's, computed from the selected columns and y themselves.
+c and d only rank columns and have the precision of Phi. W, a and the squared norm of the residual determine the
+solution. They are in double precision, whatever the dtype of Phi, and are computed from the selected columns and y.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import numpy as np
 
 from ..backend.parallel import compiled
 
-# How often coefficients are refined at the most.
+# The maximum number of refinements of the coefficients.
 REFINEMENTS = 3
-# Columns taken whose cosine with what is left of y is below this are fitted.
+# A fit is complete if the cosine of the residual and each selected column is below this.
 FITTED = 1e-12
 
 
@@ -49,20 +50,20 @@ def select(
     goal,
     quiet,
 ):
-    """Take columns in rows ``first`` to ``last`` until ``limit`` are taken, none is left, or the residual is small.
+    """Select columns in rows ``first`` to ``last`` until there are ``limit``, none is left, or the residual is small.
 
     Parameters
     ----------
-    dependent : columns whose freedom is below this fraction of their squared norm cannot be taken
-    nearly : columns whose freedom is below this fraction are orthogonalised twice
+    dependent : columns whose freedom is below this fraction of their squared norm cannot be selected
+    nearly : columns whose freedom is below this fraction are orthogonalized twice
     follow : whether squared correlations are divided by the freedom (order-recursive) or by the squared norm
     gram, exact : (n, n), in Phi's precision and in double precision
     columns : (n, m), the columns of Phi, one after the other; y : (batch, m)
     c, d : (batch, n), correlations and freedom
     W : (batch, capacity (capacity + 1) / 2); order, a : (batch, capacity)
-    count : (batch,), columns taken
+    count : (batch,), number of selected columns
     energy : (batch,), squared norm of the residual, and ``goal``, at which a row stops
-    quiet : (batch,), squared correlations with unit columns up to this are rounding
+    quiet : (batch,), squared correlations with unit columns up to this are rounding errors
     """
     n, m = columns.shape
     squares = np.diag(gram).real.copy()
@@ -99,8 +100,7 @@ def select(
                 rest -= t.real * t.real + t.imag * t.imag
                 amount -= np.conj(t) * amounts[r]
             if rest < nearly * exact[i, i].real:
-                # Little is left of the column, and much of that may be rounding: what it still has in common with the
-                # others is taken away once more.
+                # Little is left of the column, and rounding errors may be a large part of it: orthogonalize it again.
                 for r in range(k):
                     t = np.conj(exact[i, taken[r]])
                     for q in range(k):
@@ -118,7 +118,7 @@ def select(
                 freedom[i] = -1
                 continue
             if abs(freedom[i] - rest) > 0.5 * rest:
-                # Rounding has made the column look better or worse than it is: rank it again as what it is.
+                # Rounding errors had falsified the freedom of the column: rank it again with the accurate value.
                 freedom[i] = rest
                 continue
             pivot, base = np.sqrt(rest), k * (k + 1) // 2
@@ -140,7 +140,7 @@ def select(
 
 @compiled
 def combine_rows(gram, taken, w, size, v):
-    """v = sum of conj(w_r) gram[taken_r], four rows at a time so that v is read and written less often."""
+    """Compute v = sum of conj(w_r) gram[taken_r], four rows at a time so that v is read and written less often."""
     n = gram.shape[0]
     v[:] = 0
     r = 0
@@ -159,10 +159,10 @@ def combine_rows(gram, taken, w, size, v):
 
 @compiled
 def coefficients(first, last, columns, y, W, order, a, count, x, energy, slant):
-    """x = the least-squares coefficients sum a_r w_r of every row at the columns taken; energy = ||Phi x - y||^2.
+    """Compute the least-squares coefficients sum a_r w_r of every row, and energy = ||Phi x - y||^2.
 
-    What rounding has left of the fit is fitted again while that lessens it. ``slant`` is the largest inner product of
-    the residual with a selected column, both y and columns at unit norm: 0 for a least-squares fit.
+    The residual is fitted again as long as that decreases it, to correct rounding errors. ``slant`` is the largest
+    inner product of the residual and a selected column, with y and the columns at unit norm: 0 for a complete fit.
     """
     m = columns.shape[1]
     residual = np.empty(m, W.dtype)

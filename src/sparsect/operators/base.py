@@ -77,11 +77,11 @@ class Operator(ABC):
 
     shape: tuple[int, int]
     is_dense: bool = False
-    gram_matrix: Array
-    double_gram_matrix: Array
-    columns: Array
+    gram_matrix: Any
+    double_gram_matrix: Any
+    columns: Any
     rank_tol: float
-    Phi: Array
+    Phi: Any
     frame_bound: float | None = None
     factor_seconds: float = 0.0
 

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from ..backend.array_checks import check_magnitude, floating
-from ..backend.arrays import Array, contiguous, epsilon, from_numpy, is_complex, is_single, namespace, real_dtype
+from ..backend.arrays import (
+    Array,
+    contiguous,
+    epsilon,
+    from_numpy,
+    is_complex,
+    is_single,
+    namespace,
+    real_dtype,
+    to_numpy,
+)
 from ..backend.checks import real_number, reject
 from ..backend.norms import conj, row_norms
 from .base import Operator
@@ -125,4 +135,4 @@ class DenseOperator(Operator):
 
     def _probe(self, generate: np.random.Generator, size: int) -> Array:
         xp = namespace(self.Phi)
-        return xp.astype(from_numpy(super()._probe(generate, size), self.Phi), self.Phi.dtype)
+        return xp.astype(from_numpy(to_numpy(super()._probe(generate, size)), self.Phi), self.Phi.dtype)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from ..backend.arrays import Array
 from ..dictionary import Dictionary
 from ..images.compare import DIFFERENCE_SCALE, difference
 from ..images.files import resize
 from ..images.reconstruct import Reconstruction
 from .page import Page
 from .plots import atom_tiles
-
-Array = np.ndarray[Any, Any]
 
 # Pictures on a page are scaled down to this many pixels on their longer side.
 WIDEST = 1280

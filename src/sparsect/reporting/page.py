@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..backend import files
+from ..backend.arrays import Array
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #d5d5d5; --soft: #f4f4f2; --best: #00618f; }
@@ -106,7 +106,7 @@ class Page:
             f'<div class="wide"><table{kind}><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>'
         )
 
-    def pictures(self, pictures: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> None:
+    def pictures(self, pictures: Iterable[tuple[str, Array]]) -> None:
         """Add images, side by side where there is room.
 
         Parameters
@@ -156,7 +156,7 @@ def _figure(caption: str, data: bytes, kind: str) -> str:
     return f'<figure><img alt="{escape(caption)}" src="{source}"><figcaption>{escape(caption)}</figcaption></figure>'
 
 
-def _jpeg(image: np.ndarray[Any, Any]) -> bytes:
+def _jpeg(image: Array) -> bytes:
     """Encode an image with values from 0 to 1 as JPEG."""
     from PIL import Image
 

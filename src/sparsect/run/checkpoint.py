@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import from_numpy, is_numpy, namespace, to_numpy
+from ..backend.arrays import IntArray, NumpyArray, from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import LONGEST, InputError, within
 from ..backend.norms import norm
 from ..backend.rng import generator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 
-Arrays = Mapping[str, np.ndarray[Any, Any]]
+Arrays = Mapping[str, NumpyArray]
 
 # The arrays saved for finished rows.
 FINISHED = ("rows", "x", "criterion", "converged", "n_iter", "stable", "diverged")
@@ -114,7 +114,7 @@ class Checkpoint:
         run.restore(iteration, rows, state, done)
         run.clock.seconds, run.setup_seconds = seconds.tolist()
 
-    def _state(self, arrays: Arrays, rows: np.ndarray[Any, Any], iteration: int) -> Any:
+    def _state(self, arrays: Arrays, rows: IntArray, iteration: int) -> Any:
         """Return the solver's state, after comparing dtype, shape and finiteness of each array with a fresh state."""
         run, found = self.run, {}
         fresh = run.state.state
@@ -153,7 +153,7 @@ class Checkpoint:
         flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in names}
         return {"rows": rows, "x": x, "criterion": criterion, "n_iter": n_iter} | flags
 
-    def _check_solution(self, name: str, x: np.ndarray[Any, Any]) -> None:
+    def _check_solution(self, name: str, x: NumpyArray) -> None:
         like = self.run.scaled.y
         with np.errstate(over="ignore", invalid="ignore"):
             image = to_numpy(norm(self.run.scaled.operator.forward(from_numpy(x, like))))
@@ -162,7 +162,7 @@ class Checkpoint:
         most = x.shape[1] if self.run.solver.finds_sparsity else self.run.problem.sparsity
         within(f"nonzeros of {name}", np.count_nonzero(x, axis=1), 0, most)
 
-    def _history(self, arrays: Arrays, iteration: int) -> dict[str, np.ndarray[Any, Any]]:
+    def _history(self, arrays: Arrays, iteration: int) -> dict[str, NumpyArray]:
         """Return the recorded history, after checking that all columns have the same length."""
         found = {name: arrays[f"history/{name}"] for name in self.trace.columns}
         moments, seconds = found["iteration"], found["seconds"]
@@ -179,7 +179,7 @@ class Checkpoint:
         raise InputError(f"{self.path}: a checkpoint of another run ({what}); give another file, or remove this one")
 
 
-def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NumpyArray:
     """Return the named array if it has the given dtype and shape, where -1 stands for any length."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(
@@ -231,7 +231,7 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
     return "\n".join(f"{name}: {value}" for name, value in lines.items())
 
 
-def _response(run: Run) -> np.ndarray[Any, Any]:
+def _response(run: Run) -> NumpyArray:
     """Apply Phi to a fixed random vector, which identifies Phi whatever kind of operator it is.
 
     States hold coordinates in the basis of Phi's row space, so the image of the vector in this basis, if in use, is
@@ -247,7 +247,7 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
     return np.concatenate(responses, axis=1)
 
 
-def _same_operator(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:
+def _same_operator(first: NumpyArray, second: NumpyArray, m: int) -> bool:
     """Whether two responses belong to the same Phi: the m measurements agree and, if both contain it, the image.
 
     An operator shared by several runs may already be factored when a run starts whose solver does not need the

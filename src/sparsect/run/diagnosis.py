@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import epsilon, is_numpy, is_single, namespace, to_numpy
+from ..backend.arrays import BoolArray, epsilon, is_numpy, is_single, namespace, to_numpy
 from ..backend.norms import row_norms
 from ..problems import Problem
 from .result import Result
@@ -84,7 +84,7 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst:.0%} of ||y||): {advice}"
 
 
-def _count(rows: np.ndarray[Any, Any]) -> str:
+def _count(rows: BoolArray) -> str:
     if rows.size == 1:
         return "the answer is"
     count = int(np.count_nonzero(rows))

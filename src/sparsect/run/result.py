@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.arrays import Array, NumpyArray, namespace, to_numpy
 from ..backend.checks import LONGEST, InputError
 
 
@@ -78,7 +78,7 @@ class Result:
     n_iter: Array
     setup_seconds: float
     seconds: float
-    history: dict[str, np.ndarray[Any, Any]]
+    history: dict[str, NumpyArray]
     method: str
     sparsity: int | str
     gap: Array | None = None
@@ -235,7 +235,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     return Result(history=history, **plain)
 
 
-def _first_problem(found: Mapping[str, np.ndarray[Any, Any]], history: Mapping[str, np.ndarray[Any, Any]]) -> str:
+def _first_problem(found: Mapping[str, NumpyArray], history: Mapping[str, NumpyArray]) -> str:
     """Describe the first problem with the contents of a file; empty if there is none."""
     x = found["x"]
     for name, value in found.items():

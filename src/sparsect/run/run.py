@@ -11,13 +11,23 @@ from typing import Any
 import numpy as np
 
 from ..backend.array_checks import check_magnitude
-from ..backend.arrays import Array, from_numpy, is_complex, is_numpy, namespace, to_numpy
+from ..backend.arrays import (
+    Array,
+    BoolArray,
+    IntArray,
+    NumpyArray,
+    from_numpy,
+    is_complex,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
 from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
 from ..operators import least_squares
 from ..problems import Problem, Units
-from ..solvers.base import Requirement, Solver
+from ..solvers.base import Requirement, Solver, State
 from .result import Result
 from .snapshot import Snapshot
 from .state import FinishedRows, RunState, is_stable, steps_taken
@@ -82,7 +92,7 @@ class Run:
         self.setup_seconds += spent
         self.clock.seconds -= spent
 
-    def estimate(self, problem: Problem, state: Any) -> Array:
+    def estimate(self, problem: Problem, state: State) -> Array:
         """Return the solver's estimate, refitted if requested and if it is not a least-squares fit already.
 
         Parameters
@@ -126,7 +136,7 @@ class Run:
             leaving = diverged.any() or (done.any() and not last)
             self.state = self._without(after, done, diverged, before) if leaving else after
 
-    def converged(self, rows: np.ndarray[Any, Any], state: Any) -> np.ndarray[Any, Any]:
+    def converged(self, rows: IntArray, state: State) -> BoolArray:
         """Return whether rows have converged: their criterion is small enough, or the solver has settled.
 
         Parameters
@@ -141,14 +151,14 @@ class Run:
         array of bool
             One value for each row.
         """
-        reached: np.ndarray[Any, Any] = to_numpy(state.criterion) <= self.goal[rows]
+        reached: BoolArray = to_numpy(state.criterion) <= self.goal[rows]
         if state.settled is not None:
             reached |= to_numpy(state.settled)
         if state.failed is not None:
             reached &= ~to_numpy(state.failed)
         return reached
 
-    def _without(self, now: RunState, done: Any, diverged: Any, before: RunState) -> RunState:
+    def _without(self, now: RunState, done: BoolArray, diverged: BoolArray, before: RunState) -> RunState:
         """Move finished rows out of ``now``; a row that diverged keeps its solution from before the last step."""
         finished = list(now.done)
         for rows, source in ((done & ~diverged, now), (diverged, before)):
@@ -157,7 +167,7 @@ class Run:
         kept = np.flatnonzero(~done)
         return RunState(now.iteration, now.rows[kept], now.problem.take(kept), now.state.take(kept), tuple(finished))
 
-    def _finished(self, now: RunState, rows: np.ndarray[Any, Any], diverged: bool) -> FinishedRows:
+    def _finished(self, now: RunState, rows: IntArray, diverged: bool) -> FinishedRows:
         """Return the current solutions of the given running rows."""
         state = now.state.take(rows)
         return FinishedRows(
@@ -170,7 +180,7 @@ class Run:
             diverged=np.full(rows.size, diverged),
         )
 
-    def restore(self, iteration: int, rows: Any, state: Any, done: list[dict[str, Any]]) -> None:
+    def restore(self, iteration: int, rows: IntArray, state: State, done: list[dict[str, Any]]) -> None:
         """Continue from the state saved in a checkpoint.
 
         Parameters
@@ -190,7 +200,7 @@ class Run:
         )
         self.state = RunState(iteration, rows, self.scaled.take(rows), state, finished)
 
-    def result(self, history: dict[str, np.ndarray[Any, Any]]) -> Result:
+    def result(self, history: dict[str, NumpyArray]) -> Result:
         """Return the result, with a batch axis.
 
         The time of the final estimate counts as iterating; the time of computing its residual does not.
@@ -215,10 +225,10 @@ class Run:
             "x": x,
             "support": end.support,
             "residual_norm": residual_norm,
-            "gap": from_numpy(gap, x) if gap is not None and is_numpy(namespace(gap)) else gap,
-            "converged": from_numpy(end.converged, end.x),
-            "n_iter": from_numpy(end.n_iter, end.x),
-            "stable": None if end.stable is None else from_numpy(end.stable, end.x),
+            "gap": from_numpy(to_numpy(gap), x) if gap is not None and is_numpy(namespace(gap)) else gap,
+            "converged": from_numpy(to_numpy(end.converged), x),
+            "n_iter": from_numpy(to_numpy(end.n_iter), x),
+            "stable": None if end.stable is None else from_numpy(to_numpy(end.stable), x),
         }
         return Result(
             **fields,

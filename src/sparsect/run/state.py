@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, take_rows, to_numpy
+from ..backend.arrays import Array, BoolArray, IntArray, namespace, take_rows, to_numpy
 from ..problems import Problem
+from ..solvers.base import State
 
 # A support that has not changed during this fraction of a row's steps is stable.
 STABLE = 0.01
@@ -37,13 +37,13 @@ class FinishedRows:
         Whether the row diverged.
     """
 
-    rows: np.ndarray[Any, Any]
+    rows: IntArray
     x: Array
     criterion: Array
-    converged: np.ndarray[Any, Any]
-    n_iter: np.ndarray[Any, Any]
-    stable: np.ndarray[Any, Any]
-    diverged: np.ndarray[Any, Any]
+    converged: BoolArray
+    n_iter: IntArray
+    stable: BoolArray
+    diverged: BoolArray
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class RunState:
     """
 
     iteration: int
-    rows: np.ndarray[Any, Any]
+    rows: IntArray
     problem: Problem
-    state: Any
+    state: State
     done: tuple[FinishedRows, ...]
 
     def joined(self, finished: list[Array], running: Array) -> Array:
@@ -92,7 +92,7 @@ class RunState:
         return take_rows(namespace(running).concat([*finished, running], axis=0), self._order)
 
     @cached_property
-    def _order(self) -> np.ndarray[Any, Any]:
+    def _order(self) -> IntArray:
         """The index of each row of the batch in the concatenation of finished and running rows."""
         rows = np.concatenate([*(part.rows for part in self.done), self.rows])
         order = np.empty_like(rows)
@@ -100,7 +100,7 @@ class RunState:
         return order
 
 
-def steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:
+def steps_taken(state: State, iteration: int) -> IntArray:
     """Return the number of steps of each row.
 
     Parameters
@@ -120,7 +120,7 @@ def steps_taken(state: Any, iteration: int) -> np.ndarray[Any, Any]:
     return np.full(state.criterion.shape[0], iteration)
 
 
-def is_stable(state: Any, iteration: int) -> np.ndarray[Any, Any]:
+def is_stable(state: State, iteration: int) -> BoolArray:
     """Return whether the support of each row is stable.
 
     Parameters
@@ -138,4 +138,4 @@ def is_stable(state: Any, iteration: int) -> np.ndarray[Any, Any]:
     steps = steps_taken(state, iteration)
     if state.unchanged is None:
         return np.zeros(steps.shape, bool)
-    return to_numpy(state.unchanged) >= np.maximum(1, STABLE * steps)
+    return np.asarray(to_numpy(state.unchanged) >= np.maximum(1, STABLE * steps))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, to_numpy
+from ..backend.arrays import Array, NumpyArray, to_numpy
 from ..backend.checks import choice, reject, shown, whole_number
 
 # What can be recorded of any solver, besides its stopping criterion.
@@ -135,7 +135,7 @@ class Trace:
         for name, value in row.items():
             self.columns[name].append(value)
 
-    def history(self) -> dict[str, np.ndarray[Any, Any]]:
+    def history(self) -> dict[str, NumpyArray]:
         """Return what has been recorded.
 
         Returns
@@ -146,7 +146,7 @@ class Trace:
         """
         return {name: np.array(column) for name, column in self.columns.items()}
 
-    def restore(self, history: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def restore(self, history: Mapping[str, NumpyArray]) -> None:
         """Replace the history by a saved one.
 
         Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..backend.arrays import Array, namespace, on_host
+from ..backend.arrays import Array, FloatArray, namespace, on_host
 from ..backend.checks import settle_number
 from ..backend.norms import norm, squared_norm
 from ..kernels.shrinkage import shrink_steps
@@ -63,6 +63,7 @@ class ADMMState(State):
     point: Array
     target: Array
     radius: Array
+    taken: Array
 
 
 @dataclass(frozen=True)
@@ -139,19 +140,21 @@ class ADMM(Solver):
         residual = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
         return dataclasses.replace(state, z=z, point=2 * z - moved, criterion=residual, taken=state.taken + 1)
 
-    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU."""
         inverse, count = problem.operator.pseudo_inverse, len(fractions)
         if not on_host(problem.y):
             after = self._many(inverse, state, count, goal)
             return super().steps(problem, state, goal, fractions) if after is None else after[0]
 
-        def some_steps(part: Problem, running: ADMMState, taken: int, goal: Array) -> tuple[ADMMState, int]:
+        def some_steps(part: Problem, running: ADMMState, taken: int, goal: FloatArray) -> tuple[ADMMState, int]:
             return self._many(inverse, running, count - taken, goal) or (self.step(part, running), 1)
 
         return in_blocks(problem, state, state.z, count, goal, some_steps)
 
-    def _many(self, inverse: PseudoInverse, state: ADMMState, count: int, goal: Array) -> tuple[ADMMState, int] | None:
+    def _many(
+        self, inverse: PseudoInverse, state: ADMMState, count: int, goal: FloatArray
+    ) -> tuple[ADMMState, int] | None:
         """Take up to ``count`` steps with compiled kernels and return their number; may change ``state`` in place."""
         if not isinstance(inverse, SingularVectors):
             return None

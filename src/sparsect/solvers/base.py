@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace, take_rows, to_numpy
+from ..backend.arrays import Array, FloatArray, IntArray, from_numpy, namespace, take_rows, to_numpy
 from ..backend.checks import reject, shown
 from ..backend.engines import worth_compiling
 from ..problems import Problem
@@ -68,10 +68,10 @@ class State:
 
     criterion: Array
     scale: Array
-    settled: Any = None
-    failed: Any = None
-    taken: Any = None
-    unchanged: Any = None
+    settled: Array | None = None
+    failed: Array | None = None
+    taken: Array | None = None
+    unchanged: Array | None = None
 
     def arrays(self) -> dict[str, Array]:
         """Return the fields that are not None, by name.
@@ -101,7 +101,7 @@ class State:
             If the state would lead the solver's kernels out of bounds.
         """
 
-    def take(self, rows: np.ndarray[Any, Any]) -> State:
+    def take(self, rows: IntArray) -> State:
         """Return the state of the given rows.
 
         Parameters
@@ -117,7 +117,7 @@ class State:
         return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
 
 
-def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) -> Any:
+def joined(rows: Sequence[IntArray] | None, parts: Sequence[Any]) -> Any:
     """Join the states of several groups of rows.
 
     Parameters
@@ -163,7 +163,7 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
     return dataclasses.replace(second, **picked)
 
 
-def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
+def kept_where_done(goal: FloatArray, before: Any, after: Any) -> Any:
     """Undo a step in the rows that were finished before it.
 
     This is used on a GPU, where several steps are taken between two convergence checks.
@@ -192,8 +192,8 @@ def in_blocks(
     state: Any,
     like: Array,
     count: int,
-    goal: np.ndarray[Any, Any],
-    some_steps: Callable[[Problem, Any, int, np.ndarray[Any, Any]], tuple[Any, int]],
+    goal: FloatArray,
+    some_steps: Callable[[Problem, Any, int, FloatArray], tuple[Any, int]],
 ) -> Any:
     """Take several steps in blocks of rows that run in parallel, one on each core.
 
@@ -405,7 +405,7 @@ class Solver(ABC):
             The solution, with at most ``problem.sparsity`` nonzeros in each row.
         """
 
-    def steps(self, problem: Problem, state: Any, goal: np.ndarray[Any, Any], fractions: Sequence[float]) -> Any:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Take several steps.
 
         Parameters

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, on_host
+from ..backend.arrays import Array, FloatArray, namespace, on_host
 from ..backend.checks import settle_number
 from ..backend.norms import norm
 from ..kernels.search import Schedule, difference_steps, search_steps
@@ -42,8 +42,8 @@ class DifferenceMapState(State):
 
     x: Array
     image: Array
-    sparse: Array
-    sparse_image: Array
+    sparse: Array | None
+    sparse_image: Array | None
     target: Array
     radius: Array
 
@@ -143,7 +143,7 @@ class DifferenceMap(Solver):
         """Replace x by D(x)."""
         data, beta, s = DataProjection(problem, self.data_set), self.beta, problem.sparsity
         xp = namespace(state.x)
-        if state.sparse is None:
+        if state.sparse is None or state.sparse_image is None:
             w, w_image = data.correction(state.image, state.target, state.radius)
             in_A, x, gap, _ = advance(state.x, w, state.x, s)
             return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, criterion=gap)
@@ -158,7 +158,7 @@ class DifferenceMap(Solver):
         gap = norm(x - state.x) / abs(beta)
         return dataclasses.replace(state, x=x, criterion=gap, image=image, sparse=sparse, sparse_image=images[1, ...])
 
-    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Take several steps, on a GPU with fused kernels if possible.
 
         Fused steps are taken in all rows, because checking the rows in between would cost more.

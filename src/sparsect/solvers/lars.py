@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..backend.arrays import Array, epsilon, is_single
+from ..backend.arrays import Array, FloatArray, epsilon, is_single
 from ..backend.checks import within
 from ..backend.norms import squared_norm
 from ..kernels.thresholding import keep_largest
@@ -138,7 +138,7 @@ class LeastAngleRegression(Solver):
         """Take one step of the path in every row."""
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
-    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Take one step of the path for each of ``fractions``, until the residual is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import least_angle

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, contiguous, epsilon
+from ..backend.arrays import Array, FloatArray, contiguous, epsilon
 from ..backend.checks import within
 from ..backend.norms import squared_norm
 from ..problems import Problem
@@ -55,6 +55,7 @@ class PursuitState(State):
     a: Array
     energy: Array
     goal: Array
+    taken: Array
 
     def check(self, problem: Problem) -> None:
         """Check that the selected columns exist."""
@@ -127,7 +128,7 @@ class OrthogonalMatchingPursuit(Solver):
         """Select one column in every row."""
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
-    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Select one column for each of ``fractions``, until the residual is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, on_host, to_numpy
+from ..backend.arrays import Array, FloatArray, namespace, on_host, to_numpy
 from ..backend.checks import settle_number
 from ..backend.norms import norm, squared_norm
 from ..kernels.posterior import denoise, posterior
@@ -290,7 +290,7 @@ def diverged(before: MessageState, after: MessageState) -> Array:
 
 def state_evolution(
     singular_values: Any, shape: tuple[int, int], density: float, variance: float, noise_variance: float, steps: int
-) -> np.ndarray[Any, Any]:
+) -> FloatArray:
     """Return the mean squared error predicted for :class:`VectorAMP` after each step.
 
     The prediction holds for VAMP with the true prior, in the limit of large random Phi.

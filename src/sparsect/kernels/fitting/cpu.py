@@ -1,6 +1,6 @@
 """Least squares on a support, row by row: gather the normal equations, factor them, solve, and correct once.
 
-Columns are scaled to norm 1. One that depends on those before it, up to rounding, gets the coefficient 0.
+Columns are scaled to norm 1. A column that depends linearly on the previous ones, up to rounding, gets coefficient 0.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ...backend.parallel import compiled
 
 @compiled
 def _factor(L, k, dependent):
-    """Cholesky factor of the leading k x k part of L, in place; four rows at a time share what they read.
+    """Compute the Cholesky factor of the leading k x k part of L in place, four rows at a time to reuse what is read.
 
-    At the end of the matrix several of the four may be the same row, which then gets the same values.
+    At the end of the matrix, several of the four may be the same row, which then gets the same values.
     """
     for start in range(0, k, 4):
         end = min(start + 4, k)
@@ -44,14 +44,14 @@ def _factor(L, k, dependent):
 
 @compiled
 def fit(first, last, gram, columns, y, support, dependent, out):
-    """out = argmin ||Phi x - y|| over x that vanish outside ``support``, in rows ``first`` to ``last``.
+    """Write argmin ||Phi x - y|| over x that vanish outside ``support`` to ``out``, in rows ``first`` to ``last``.
 
     Parameters
     ----------
     gram : (n, n), Phi^T Phi in double precision
     columns : (n, m), the columns of Phi, one after the other
     y : (batch, m); support : (batch, n), true or false
-    dependent : squared distance from the span of other columns, at unit norm, that counts as none
+    dependent : squared distance from the span of other columns, at unit norm, up to which a column is dependent
     out : (batch, n)
     """
     n, m = columns.shape

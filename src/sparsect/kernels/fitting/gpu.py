@@ -8,14 +8,14 @@ import triton.language as tl
 from ...backend.arrays import Array
 from ...backend.devices import memory_allowed
 
-# Rows are solved in groups whose normal equations and their factors take at most this much memory, or this part of what
-# is allowed.
+# Rows are solved in groups. The normal equations of a group and their factors take at most this many bytes, or this
+# fraction of the memory that is allowed.
 GROUP_BYTES, PART = 2**31, 0.5
 
 
 @triton.jit(do_not_specialize=["size"])
 def _gather(PLACES, GRAM, EQUATIONS, size, columns, ridge, BLOCK: tl.constexpr):
-    """The part of the Gram matrix that belongs to the places of a row; where one is missing (-1), the identity's."""
+    """Gather the part of the Gram matrix at the PLACES of a row; for missing places (-1), that of the identity."""
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < size
     across = tl.load(PLACES + row * size + j, mask=inside, other=-1)
@@ -28,7 +28,7 @@ def _gather(PLACES, GRAM, EQUATIONS, size, columns, ridge, BLOCK: tl.constexpr):
 
 
 def fit(gram: Array, Phi: Array, y: Array, support: Array, ridge: float) -> Array:
-    """argmin ||Phi x - y|| over x that vanish outside ``support``, corrected once for rounding; in the dtype of y.
+    """Return argmin ||Phi x - y|| over x that vanish outside ``support``, corrected once for rounding.
 
     Parameters
     ----------

@@ -40,7 +40,8 @@ def denoise(r: Array, gamma: Array, density: Array, variance: Array) -> tuple[Ar
         from ...backend.parallel import over_rows
         from . import cpu
 
-        x, sums = np.empty_like(r), [np.empty_like(gamma) for _ in range(3)]
+        x: Array = np.empty_like(r)
+        sums = [np.empty_like(gamma) for _ in range(3)]
         over_rows(cpu.denoise, x.shape[0], r, gamma, density, variance, x, *sums, work=20 * x.shape[1])
         return x, sums[0], sums[1], sums[2]
     if has_kernels(r):

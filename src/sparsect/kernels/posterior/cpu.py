@@ -1,4 +1,4 @@
-"""Bernoulli-Gaussian posterior of every entry of a row, and what message passing wants to know of the row."""
+"""Bernoulli-Gaussian posterior of every entry, and the statistics of every row that message passing needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .limits import CERTAIN, LEAST, NEVER_ALL
 
 @compiled
 def denoise(first, last, r, gamma, density, variance, x, var, active, power):
-    """The posterior of real rows: x (batch, n), and for each row mean var, total active, total power."""
+    """Compute the posterior mean x of real rows, and for each row the mean variance, total probability and power."""
     n = r.shape[1]
     for row in range(first, last):
         precision, spread = float(gamma[row]), float(variance[row])

@@ -9,7 +9,7 @@ from ...backend.arrays import Array
 from ..gpu_rows import launch
 from . import limits
 
-# Triton takes constants from outside in this form only.
+# Triton accepts global constants in this form only.
 CERTAIN, NEVER_ALL, LEAST = (tl.constexpr(value) for value in (limits.CERTAIN, limits.NEVER_ALL, limits.LEAST))
 
 
@@ -33,7 +33,7 @@ def _denoise(R, GAMMA, DENSITY, VARIANCE, X, VAR, ACTIVE, POWER, n: tl.constexpr
 
 
 def denoise(r: Array, gamma: Array, density: Array, variance: Array) -> tuple[Array, Array, Array, Array]:
-    """Posterior mean of rows r = x + N(0, 1/gamma), and for each its mean variance, expected nonzeros and power."""
+    """Return the posterior mean of rows r = x + N(0, 1/gamma), and their mean variance, expected nonzeros and power."""
     import torch
 
     r = r.contiguous()

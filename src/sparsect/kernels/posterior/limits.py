@@ -1,8 +1,8 @@
-"""Bounds that keep posteriors within floating point, the same on every device."""
+"""Bounds that keep posteriors within the range of floating-point numbers, the same on every device."""
 
-# Log odds beyond this are certainty.
+# Log odds are clipped at this magnitude.
 CERTAIN = 80.0
-# Added to the probability of a zero, so that its logarithm exists.
+# Added to the probability of a zero entry, so that its logarithm is finite.
 NEVER_ALL = 1e-12
-# The smallest posterior variance, which is divided by; single precision holds it.
+# The smallest posterior variance; it is a divisor, and representable in single precision.
 LEAST = 1e-37

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ...backend.arrays import Array, from_numpy, is_complex, is_numpy, namespace
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, is_numpy, namespace
 from ...backend.devices import product_precision
 from ...backend.engines import has_fused_steps
 
@@ -36,8 +37,8 @@ def search_steps(
     target: Array,
     schedule: Schedule,
     relaxation: float,
-    goal: Array,
-    state: dict[str, Array],
+    goal: FloatArray,
+    state: dict[str, Any],
     compared: bool = True,
 ) -> tuple[dict[str, Array], int] | None:
     """Take several steps of the map at beta = 1, over-relaxed by ``relaxation``.
@@ -73,8 +74,8 @@ def search_steps(
     if has_fused_steps(x):
         from . import gpu
 
-        goal = namespace(x).astype(from_numpy(goal, x), state["criterion"].dtype)
-        return gpu.search(basis, target, *steps, goal, product_precision(), compared, **state), len(schedule.alphas)
+        limit = namespace(x).astype(from_numpy(goal, x), state["criterion"].dtype)
+        return gpu.search(basis, target, *steps, limit, product_precision(), compared, **state), len(schedule.alphas)
     if is_numpy(namespace(x)) and not is_complex(x):
         from . import cpu
 
@@ -83,7 +84,7 @@ def search_steps(
 
 
 def difference_steps(
-    basis: Basis, target: Array, alpha: float, sparsity: int, beta: float, count: int, state: dict[str, Array]
+    basis: Basis, target: Array, alpha: float, sparsity: int, beta: float, count: int, state: dict[str, Any]
 ) -> dict[str, Array] | None:
     """Take several fused steps of the map on a GPU, at any beta other than 1.
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ...backend.arrays import Array, FloatArray, NumpyArray
 from ...backend.parallel import compiled
 from ..sparse_product import sparse_product
 from ..thresholding.cpu import advance
-
-Matrix = np.ndarray[Any, Any]
 
 
 @compiled
@@ -44,22 +42,22 @@ def _add(u, total, power):
 
 
 def search(
-    basis: tuple[Matrix, Matrix, Matrix],
-    target: Matrix,
+    basis: tuple[Array, Array, Array],
+    target: Array,
     alphas: Sequence[float],
     kept: Sequence[int],
     averaged: Sequence[bool],
     relaxation: float,
-    goal: Matrix,
-    x: Matrix,
-    image: Matrix,
-    sparse: Matrix,
-    criterion: Matrix,
-    taken: Matrix,
-    unchanged: Matrix,
-    total: Matrix | None,
-    power: Matrix | None,
-    count: Matrix | None,
+    goal: FloatArray,
+    x: NumpyArray,
+    image: NumpyArray,
+    sparse: NumpyArray,
+    criterion: NumpyArray,
+    taken: NumpyArray,
+    unchanged: NumpyArray,
+    total: NumpyArray | None,
+    power: NumpyArray | None,
+    count: NumpyArray | None,
 ) -> int:
     """Take one step for each alpha, but stop when the criterion of a row reaches its goal; return the number of steps.
 

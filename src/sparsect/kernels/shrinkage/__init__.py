@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...backend.arrays import Array, is_complex, is_numpy, namespace
+from typing import Any
+
+from ...backend.arrays import Array, FloatArray, is_complex, is_numpy, namespace
 from ...backend.devices import product_precision
 from ...backend.engines import has_fused_steps
 
@@ -10,7 +12,7 @@ Basis = tuple[Array, Array, Array]
 
 
 def shrink_steps(
-    basis: Basis, target: Array, mu: float, lam: float, p: float, count: int, goal: Array, state: dict[str, Array]
+    basis: Basis, target: Array, mu: float, lam: float, p: float, count: int, goal: FloatArray, state: dict[str, Any]
 ) -> tuple[dict[str, Array], int] | None:
     """Take up to ``count`` steps of ADMM with p-shrinkage, for real rows.
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backend.arrays import Array, FloatArray, NumpyArray
 from ...backend.parallel import compiled
-
-Matrix = np.ndarray[Any, Any]
 
 
 @compiled
@@ -57,17 +54,17 @@ def _shrink(w, threshold, exponent, z, point, criterion):
 
 
 def shrink(
-    basis: tuple[Matrix, Matrix, Matrix],
-    target: Matrix,
+    basis: tuple[Array, Array, Array],
+    target: Array,
     mu: float,
     lam: float,
     p: float,
     count: int,
-    goal: Matrix,
-    z: Matrix,
-    point: Matrix,
-    criterion: Matrix,
-    taken: Matrix,
+    goal: FloatArray,
+    z: NumpyArray,
+    point: NumpyArray,
+    criterion: NumpyArray,
+    taken: NumpyArray,
 ) -> int:
     """Take ``count`` steps, but stop when the criterion of a row reaches its goal; return the number of steps.
 

@@ -1,4 +1,4 @@
-"""Product of sparse rows with a matrix, of which only the rows that are needed are read."""
+"""Product of sparse rows with a matrix, reading only the rows of the matrix that are needed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from ...backend.arrays import Array, is_numpy, namespace
+from ...backend.arrays import Array, NumpyArray, is_numpy, namespace
 
 # Dense products of many rows run near the peak rate of the machine; gathered products do not. Above this fraction of
 # nonzeros and this many rows the dense product is faster (measured with a 1000 x 400 matrix).
 DENSE_FRACTION, FEW_ROWS = 0.12, 64
 
 
-def sparse_product(x: Array, matrix: Array, nonzeros: int, out: Array | None = None) -> Array:
+def sparse_product(x: Array, matrix: Array, nonzeros: int, out: NumpyArray | None = None) -> Array:
     """Multiply sparse rows by a matrix.
 
     Parameters

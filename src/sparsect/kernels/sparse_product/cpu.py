@@ -1,4 +1,4 @@
-"""The compiled loop of ``sparse_rows``: add up the rows of a matrix that a sparse row asks for."""
+"""The compiled loop of ``sparse_product``: add up the rows of the matrix at the nonzeros of a sparse row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...backend.parallel import compiled
 
 @compiled
 def gathered_product(first, last, x, matrix, out):
-    """out = x @ matrix in rows ``first`` to ``last``, four rows of the matrix at a time."""
+    """Write x @ matrix to ``out`` in rows ``first`` to ``last``, with four rows of the matrix at a time."""
     n, m = matrix.shape
     places = np.empty(n, np.int64)
     for row in range(first, last):

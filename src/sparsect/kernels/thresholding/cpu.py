@@ -1,7 +1,7 @@
-"""The s largest magnitudes of a row, found by counting how many exceed a guess: passes so short that few are enough.
+"""The s largest magnitudes of a row, found by counting the entries that exceed a guess of the threshold.
 
-A count over a row in cache runs at the width of the machine's registers. The guess moves by interpolation between
-counts, every third time to the geometric middle, until exactly s entries exceed it or only equal ones are left.
+Counting over a row in cache is fast, because it is vectorized. The guess is moved by interpolation between counts,
+every third time to the geometric mean of the bounds, until exactly s entries exceed it or only equal ones are left.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def _count(magnitudes, threshold):
 
 @compiled
 def _bound(magnitudes, energy, s):
-    """A number above the s-th largest magnitude: s times its square is at most the sum of squares."""
+    """Return a number above the s-th largest magnitude; s times its square is at most the sum of squares."""
     number = magnitudes.dtype.type
     bound = np.sqrt(energy / number(s)) * number(1.001)
     if number(1e-15) < bound < number(1e15):
         return bound
-    # Squares may have run out of range.
+    # Squares may have overflowed or underflowed.
     top = number(0)
     for j in range(magnitudes.size):
         if magnitudes[j] > top:
@@ -38,9 +38,9 @@ def _bound(magnitudes, energy, s):
 
 @compiled
 def _threshold(magnitudes, s, high, guess):
-    """A value that s magnitudes reach, and 0; or one that more do, and how many of those equal to it are to be kept.
+    """Return a threshold that s magnitudes reach, and 0; with ties, the tied value and how many of its ties to keep.
 
-    ``high`` is above the s-th largest, ``guess`` where to look first.
+    ``high`` is above the s-th largest magnitude, and ``guess`` is the first value tried.
     """
     number = magnitudes.dtype.type
     low, value, passes = number(0), guess, 0
@@ -66,7 +66,7 @@ def _threshold(magnitudes, s, high, guess):
 
 @compiled
 def _raise(magnitudes, value, equal):
-    """Give the first ``equal`` magnitudes that equal ``value`` a larger one, and return that: ties are broken."""
+    """Break ties: raise the first ``equal`` magnitudes that equal ``value`` to the next number, and return that."""
     above = np.nextafter(value, magnitudes.dtype.type(np.inf))
     for j in range(magnitudes.size):
         if equal > 0 and magnitudes[j] == value:
@@ -77,7 +77,7 @@ def _raise(magnitudes, value, equal):
 
 @compiled
 def keep(first, last, v, s, out):
-    """out = the s largest magnitudes of every row of v, zero elsewhere; among equal ones the first win."""
+    """Write the s largest magnitudes of every row of v to ``out``, zero elsewhere; among equal ones, the first."""
     number = v.dtype.type
     magnitudes = np.empty(v.shape[1], v.dtype)
     value = number(0)
@@ -95,9 +95,9 @@ def keep(first, last, v, s, out):
 
 @compiled
 def advance(first, last, w, s, relaxation, x, u, level, length, changed):
-    """A step of the map at beta = 1 for every row, in place: see ``plain.py``; u is ``before`` at first.
+    """Take a step of the map at beta = 1 in every row, in place, as in ``plain.py``; u holds ``before`` on entry.
 
-    ``level`` holds each row's threshold: a guess at first, which decides how soon the new one is found and no more.
+    ``level`` holds the threshold of each row: on entry a guess, which affects the speed but not the result.
     """
     n, number = x.shape[1], x.dtype.type
     v, magnitudes = np.empty(n, x.dtype), np.empty(n, x.dtype)

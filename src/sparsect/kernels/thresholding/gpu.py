@@ -1,8 +1,8 @@
-"""The s largest magnitudes of a row, and the steps of the Difference Map that are built on them.
+"""The s largest magnitudes of a row, and the steps of the Difference Map that use them.
 
-The threshold is found by counting how many entries exceed two guesses at a time. The guesses straddle the place where
-the counts so far say that it is, so that a few passes over registers are enough. Magnitudes are compared by their bits,
-whose order is that of the numbers: halving an interval of bits ends even where entries are equal, tiny or huge.
+The threshold is found by counting how many entries exceed two guesses at a time, one on each side of the value that the
+counts so far suggest, so that a few passes over registers are enough. Magnitudes are compared by their bits, which have
+the same order: bisection of an interval of bits ends even if entries are equal, tiny or huge.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ...backend.arrays import Array
 from ..gpu_products import store_operand
 from ..gpu_rows import launch
 
-# Width of the first interval around a guess, and of later ones in terms of the entries left inside.
+# Relative width of the first interval around a guess, and of later ones relative to the entries left inside.
 NEARBY, SPREAD = tl.constexpr(0.03), tl.constexpr(0.6)
-# Every so many passes the interval is cut in three, whatever the counts say.
+# Every this many passes, the interval is divided into three equal parts, whatever the counts are.
 PATIENCE = tl.constexpr(6)
 
 
@@ -38,11 +38,11 @@ def _number(bits):
 
 @triton.jit
 def largest(v, inside, s, guess, n: tl.constexpr):
-    """Whether each entry is one of the s largest magnitudes, of equal ones the first; and the threshold.
+    """Return whether each entry is one of the s largest magnitudes (among equal ones, the first), and the threshold.
 
-    0 < s < n < 2^15; ``inside`` is false beyond the end of the row; ``guess`` decides how soon this ends and no more.
+    0 < s < n < 2^15; ``inside`` is false beyond the end of the row; ``guess`` affects the speed but not the result.
     """
-    # What is not a number counts as infinite.
+    # NaN counts as infinite.
     bits = tl.where(inside, _bits(tl.where(v == v, tl.abs(v), float("inf"))), -1)
     high = tl.max(bits, 0) + 1
     low = high * 0
@@ -62,7 +62,7 @@ def largest(v, inside, s, guess, n: tl.constexpr):
         up, down = (count >= s) & (second > low), (count < s) & (second < high)
         low, at_low = tl.where(up, second, low), tl.where(up, count, at_low)
         high, at_high = tl.where(down, second, high), tl.where(down, count, at_high)
-        # Where the threshold would be if entries lay evenly, and how far off that may be.
+        # Where the threshold would be if entries were evenly distributed, and how wrong that may be.
         left = (at_low - at_high).to(tl.float32)
         share = (at_low - s + 0.5) / left
         width = tl.minimum(0.25, SPREAD / tl.sqrt(left))
@@ -94,10 +94,10 @@ def advance_row(
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, COMPARED: tl.constexpr, AVERAGED: tl.constexpr,
     LAST: tl.constexpr,
 ):  # fmt: skip
-    """One step at beta = 1, in place, of x and all that goes with it, unless its gap has come down to the GOAL.
+    """Take one step at beta = 1 in place, unless the criterion of the row has reached its GOAL.
 
-    POINT holds the point of A as the next product wants it, and if COMPARED tells whether its support has changed. The
-    point itself goes to U in the LAST step, and in one that comes down to the goal.
+    POINT holds the point of A as operand of the next product; if COMPARED, its support before the step is compared with
+    the new one. The point itself is written to U in the LAST step, and in the step that reaches the goal.
     """
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     goal = tl.load(GOAL + row)
@@ -137,9 +137,10 @@ def difference_row(
     X, WZ, POINTS, SPARSE, LEVELS, CRITERION, s, beta, batch,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """One step of the map at any beta, in place; WZ holds w, then z, of all rows, POINTS P_A(f_B(x)), then P_A(x).
+    """Take one step of the map at any beta in place.
 
-    Of P_A(x) only the support is read, since its values are those of x; it is written to SPARSE in the LAST step.
+    WZ holds w of all rows, then z of all rows; POINTS holds P_A(f_B(x)), then P_A(x). Only the support of P_A(x) is
+    read, since its values are those of x. It is written to SPARSE in the LAST step.
     """
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
@@ -166,7 +167,7 @@ def difference_row(
 
 
 def keep(v: Array, s: int) -> Array:
-    """The s largest magnitudes of every row of v, zero elsewhere; among equal ones the first win. 0 < s < n."""
+    """Return the s largest magnitudes of every row of v, zero elsewhere; among equal ones, the first. 0 < s < n."""
     import torch
 
     rows = v.contiguous().reshape(-1, v.shape[-1])
@@ -176,7 +177,7 @@ def keep(v: Array, s: int) -> Array:
 
 
 def advance(x: Array, w: Array, before: Array, s: int, relaxation: float) -> tuple[Array, Array, Array, Array]:
-    """The step of ``plain.py`` for (batch, n) arrays on a GPU, 0 < s < n."""
+    """Take the step of ``plain.py`` on (batch, n) arrays on a GPU, 0 < s < n."""
     moved, u = x.contiguous().clone(), before.contiguous().clone()
     level, distance, change, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
     goal -= 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import Array, is_single, namespace, on_host
+from ...backend.arrays import Array, FloatArray, is_single, namespace, on_host
 from ...backend.checks import choice, reject, truth_value
 from ...backend.norms import norm
 from ...kernels.search import search_steps
@@ -172,16 +172,18 @@ class AnnealedDifferenceMap(Solver):
         )
         return xp.where(expected, state.x, xp.zeros_like(state.x))
 
-    def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> AnnealedState:
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> AnnealedState:
         """Take several steps in blocks of rows that run in parallel, one on each core."""
 
-        def some_steps(part: Problem, running: AnnealedState, taken: int, goal: Array) -> tuple[AnnealedState, int]:
+        def some_steps(
+            part: Problem, running: AnnealedState, taken: int, goal: FloatArray
+        ) -> tuple[AnnealedState, int]:
             return self._some_steps(part, running, fractions[taken:], goal)
 
         return cast(AnnealedState, in_blocks(problem, state, state.x, len(fractions), goal, some_steps))
 
     def _some_steps(
-        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: Array
+        self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: FloatArray
     ) -> tuple[AnnealedState, int]:
         """Take at least one of the given steps, and return the state and the number of steps taken.
 

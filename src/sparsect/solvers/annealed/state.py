@@ -59,6 +59,8 @@ class AnnealedState(MessageState):
     power: Array
     count: Array
     radius: Array
+    taken: Array
+    unchanged: Array
 
     @property
     def passes_messages(self) -> Array:
