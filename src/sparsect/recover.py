@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from .backend import files
 from .backend.arrays import floating, on_host
-from .backend.checks import choice, reject
+from .backend.checks import choice, reject, truth_value
 from .backend.devices import place, too_many_rows
 from .operators import Operator, as_operator
 from .problems import Problem
@@ -59,6 +59,7 @@ def recover(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     refit: bool = False,
+    check_fit: bool = True,
     device: str | None = None,
 ) -> Result:
     """Find x with at most ``sparsity`` nonzeros and Phi x close to y.
@@ -109,6 +110,9 @@ def recover(
         The number of iterations between two saves.
     refit : bool, optional
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
+    check_fit : bool, optional
+        Whether to warn about solutions that leave a large part of y unexplained. False suits callers that want the best
+        approximation with few nonzeros, however large its residual.
     device : str, optional
         Where to compute: "cpu", "cuda", one of several GPUs as in "cuda:1", or "auto" for a GPU if there is one and the
         method runs on it. If y is in main memory, so is the result. Default: where y is.
@@ -126,7 +130,7 @@ def recover(
     Warns
     -----
     PoorFitWarning
-        If a solution leaves a large part of y unexplained.
+        If a solution leaves a large part of y unexplained, unless ``check_fit`` is False.
     ConvergenceWarning
         If the iterates of a row diverge.
 
@@ -152,6 +156,7 @@ def recover(
         "checkpoint": checkpoint,
         "checkpoint_every": checkpoint_every,
         "refit": refit,
+        "check_fit": truth_value("check_fit", check_fit),
     }
     with too_many_rows():
         operator, data = _placed(as_operator(Phi), y, device_for(solver, device))

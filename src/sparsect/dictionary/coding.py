@@ -6,8 +6,7 @@ from typing import Any
 
 from ..backend.arrays import Array, compressed, compressed_on_host, joined_rows, namespace, on_host
 from ..backend.devices import place, rows_at_a_time
-from ..problems import Problem
-from ..run.loop import solve
+from ..recover import recover
 from ..solvers.base import Solver
 from .store import Dictionary
 
@@ -48,8 +47,8 @@ def codes_of(
     codes = []
     for start in range(0, X.shape[0], block):
         rows = place(X[start : start + block, :], device)
-        problem = Problem(dictionary.operator, rows, sparsity)
-        result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
+        limits: dict[str, Any] = {"max_iter": max_iter, "refit": refit}
+        result = recover(dictionary.operator, rows, sparsity, solver, record=(), check_fit=False, **limits)
         x = namespace(rows).astype(result.x, rows.dtype, copy=False)
         codes.append(compressed_on_host(x) if at_hand else compressed(x))
     return joined_rows(codes)
