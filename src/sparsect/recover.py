@@ -23,26 +23,6 @@ from .unknown_sparsity import recover_unknown
 DEFAULT: Final = "annealed-difference-map"
 
 
-def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
-    """Raise an error if a noise level is given to a method that does not use it.
-
-    Parameters
-    ----------
-    solver : Solver
-        The method.
-    noise_norm : float, array or None
-        The noise level that was given.
-
-    Raises
-    ------
-    InputError
-        If ``noise_norm`` is not None and the method does not use it.
-    """
-    if noise_norm is not None and not solver.uses_noise_norm:
-        using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
-        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
-
-
 def recover(
     Phi: Any,
     y: Any,
@@ -143,7 +123,9 @@ def recover(
     (True, 12)
     """
     solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
-    check_noise_norm(solver, noise_norm)
+    if noise_norm is not None and not solver.uses_noise_norm:
+        using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
+        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
     if checkpoint is not None and os.path.isdir(files.path_name("checkpoint", checkpoint)):
         raise reject("checkpoint", f"{os.fspath(checkpoint)!r}, which is a folder", "the name of an .npz file")
     options: dict[str, Any] = {
