@@ -58,7 +58,8 @@ def recover(
         likely number.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default is
-        ``'annealed-difference-map'``.
+        ``'annealed-difference-map'``. Here its goal is recovery, the x behind the data. In functions that code signals
+        with a dictionary, the same name stands for ``AnnealedDifferenceMap("approximation")``, the best fit to y.
     noise_norm : float or array, shape (batch,), optional
         The norm (not squared) of the noise in y, one value or one for each row. If given, the Difference Map and the
         Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as

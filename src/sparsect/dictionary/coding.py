@@ -5,13 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.arrays import Array, compressed, compressed_on_host, joined_rows, namespace, on_host
+from ..backend.checks import choice
 from ..backend.devices import place, rows_at_a_time
 from ..recover import recover
-from ..solvers.base import Solver
+from ..solvers import METHODS, AnnealedDifferenceMap
+from ..solvers.base import Solver, check_solver
 from .store import Dictionary
 
 # Signals coded at once on a CPU, so that the dense codes of only one block are in memory.
 BLOCK = 2000
+
+
+def for_coding(method: str | Solver) -> Solver:
+    """Return the solver that codes signals with a dictionary.
+
+    Codes approximate signals: what counts is the error of Phi x, not that of x. The name of the annealed Difference Map
+    therefore stands for the goal "approximation" here, and for "recovery" in :func:`sparsect.recover`.
+
+    Parameters
+    ----------
+    method : str or Solver
+        A name from ``sparsect.METHODS``, or a configured solver.
+
+    Returns
+    -------
+    Solver
+        The named method with its defaults, for approximation where it has a choice; a configured solver is returned
+        unchanged.
+    """
+    if not isinstance(method, str):
+        return check_solver("method", method)
+    kind = METHODS[choice("method", method, METHODS)]
+    return AnnealedDifferenceMap("approximation") if kind is AnnealedDifferenceMap else kind()
 
 
 def codes_of(

@@ -233,7 +233,9 @@ def reconstruct(
     sparsity : int
         Maximum number s of atoms per patch.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver.
+        A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver. Codes
+        approximate patches, so the default, 'annealed-difference-map', stands for
+        ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
     dictionary : Dictionary, array or str, optional
         A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary of
         1,000 atoms of 20x20 pixels.
