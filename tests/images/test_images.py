@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.sparse
+import skimage
 from PIL import Image
 
 import sparsect
@@ -343,6 +344,19 @@ class TestDenoise:
         image = smooth_image(rng, 100, 120)
         noisy = image + 0.1 * rng.standard_normal(image.shape)
         assert images.estimate_sigma(noisy) == pytest.approx(0.1, rel=0.1)
+
+    def test_sigma_agrees_with_scikit_image(self, rng):
+        pytest.importorskip("pywt")
+        clean = images.sample("astronaut")
+        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
+        expected = skimage.restoration.estimate_sigma(noisy, average_sigmas=True, channel_axis=-1)
+        assert images.estimate_sigma(noisy) == pytest.approx(expected, rel=0.05)
+
+    def test_psnr_is_that_of_scikit_image(self, rng):
+        clean = rng.random((20, 30, 3))
+        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
+        expected = skimage.metrics.peak_signal_noise_ratio(clean, noisy, data_range=1)
+        assert images.psnr_db(clean, noisy) == pytest.approx(expected, abs=1e-4)
 
     def test_refused(self, small, rng):
         image = smooth_image(rng)
