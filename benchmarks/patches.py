@@ -27,6 +27,6 @@ def signals(folder, count=IMAGES, every=EVERY):
     rows = []
     for image in photographs(folder, count):
         grid = PatchGrid(image.shape, 20)
-        rows.append(grid.patches(image, np.arange(grid.count))[::every])
+        rows.append(grid.patches(image, slice(0, grid.count))[::every])
     rows = np.concatenate(rows)
     return rows - rows.mean(axis=1, keepdims=True)

@@ -357,6 +357,16 @@ class TestAnswersThatDoNotExplainTheData:
         problem = random_problem(40, 80, 15, batch=4, rng=0)
         sparsect.recover(problem.Phi, problem.y, 1, sparsect.AnnealedDifferenceMap("approximation"))
 
+    def test_a_caller_can_do_without_the_warning(self):
+        warnings.simplefilter("error")
+        problem = random_problem(30, 60, 4, snr_db=20, batch=4, rng=0)
+        sparsect.recover(problem.Phi, problem.y, 1, "omp", check_fit=False)
+        noise_norm = 0.5 * problem.noise_norm
+        sparsect.recover(problem.Phi, problem.y, 4, noise_norm=noise_norm, max_iter=1, check_fit=False)
+        sparsect.recover(problem.Phi, problem.y, "auto", noise_norm=noise_norm, max_iter=1, check_fit=False)
+        with pytest.raises(InputError, match=r"check_fit` must .*got 'no'"):
+            sparsect.recover(problem.Phi, problem.y, 1, "omp", check_fit="no")
+
 
 class TestConverged:
     """A row has converged when nothing would change any more, and only then."""

@@ -165,7 +165,11 @@ class Problem:
         """
         xp, like = namespace(self.y), self.y
         operator = self.operator.unit_columns if columns else self.operator
-        norms = None if operator is self.operator else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
+        norms = (
+            None
+            if operator is self.operator
+            else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
+        )
         of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
         scaled = self if norms is None else self._replaced(operator=operator, x=None)
         if not powers:
@@ -229,21 +233,6 @@ class Units:
         """
         x = x if self.x is None else x * self.x[:, None]
         return x if self.columns is None else x * self.columns
-
-    def take(self, rows: NumpyArray) -> Units:
-        """Select the units of the given rows.
-
-        Parameters
-        ----------
-        rows : array of int
-            Indices of the rows to keep.
-
-        Returns
-        -------
-        Units
-            The units of these rows.
-        """
-        return Units(*(None if unit is None else take_rows(unit, rows) for unit in (self.x, self.y)), self.columns)
 
 
 def random_problem(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from .backend import files
 from .backend.array_checks import floating
 from .backend.arrays import on_host
-from .backend.checks import choice, reject
+from .backend.checks import choice, reject, truth_value
 from .backend.devices import place, too_many_rows
 from .operators import Operator, as_operator
 from .problems import Problem
@@ -22,26 +22,6 @@ from .unknown_sparsity import recover_unknown
 
 # The method that is used if none is given.
 DEFAULT: Final = "annealed-difference-map"
-
-
-def check_noise_norm(solver: Solver, noise_norm: Any) -> None:
-    """Raise an error if a noise level is given to a method that does not use it.
-
-    Parameters
-    ----------
-    solver : Solver
-        The method.
-    noise_norm : float, array or None
-        The noise level that was given.
-
-    Raises
-    ------
-    InputError
-        If ``noise_norm`` is not None and the method does not use it.
-    """
-    if noise_norm is not None and not solver.uses_noise_norm:
-        using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
-        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
 
 
 def recover(
@@ -60,6 +40,7 @@ def recover(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     refit: bool = False,
+    check_fit: bool = True,
     device: str | None = None,
 ) -> Result:
     """Find x with at most ``sparsity`` nonzeros and Phi x close to y.
@@ -78,7 +59,8 @@ def recover(
         likely number.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default is
-        ``'annealed-difference-map'``.
+        ``'annealed-difference-map'``. Here its goal is recovery, the x behind the data. In functions that code signals
+        with a dictionary, the same name stands for ``AnnealedDifferenceMap("approximation")``, the best fit to y.
     noise_norm : float or array, shape (batch,), optional
         The norm (not squared) of the noise in y, one value or one for each row. If given, the Difference Map and the
         Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
@@ -111,6 +93,9 @@ def recover(
         The number of iterations between two saves.
     refit : bool, optional
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
+    check_fit : bool, optional
+        Whether to warn about solutions that leave a large part of y unexplained. False suits callers that want the best
+        approximation with few nonzeros, however large its residual.
     device : str, optional
         Where to compute: "cpu", "cuda", one of several GPUs as in "cuda:1", or "auto" for a GPU if there is one and the
         method runs on it. If y is in main memory, so is the result. Default: where y is.
@@ -128,7 +113,7 @@ def recover(
     Warns
     -----
     PoorFitWarning
-        If a solution leaves a large part of y unexplained.
+        If a solution leaves a large part of y unexplained, unless ``check_fit`` is False.
     ConvergenceWarning
         If the iterates of a row diverge.
 
@@ -141,7 +126,9 @@ def recover(
     (True, 12)
     """
     solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
-    check_noise_norm(solver, noise_norm)
+    if noise_norm is not None and not solver.uses_noise_norm:
+        using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
+        raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
     if checkpoint is not None and os.path.isdir(files.path_name("checkpoint", checkpoint)):
         raise reject("checkpoint", f"{os.fspath(checkpoint)!r}, which is a folder", "the name of an .npz file")
     options: dict[str, Any] = {
@@ -154,6 +141,7 @@ def recover(
         "checkpoint": checkpoint,
         "checkpoint_every": checkpoint_every,
         "refit": refit,
+        "check_fit": truth_value("check_fit", check_fit),
     }
     with too_many_rows():
         operator, data = _placed(as_operator(Phi), y, device_for(solver, device))

@@ -74,7 +74,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     for name in ("checkpoint", "callback"):
         if options.get(name) is not None:
             raise reject(name, "a value with sparsity='auto' and noise_norm", "None, since several runs are made")
-    budget = options.pop("max_seconds", None)
+    budget, check_fit = options.pop("max_seconds", None), options.pop("check_fit", True)
     if budget is not None:
         budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)
     problem = Problem(operator, y, start, noise_norm)
@@ -87,7 +87,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
         part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
         parts.append((rows, part))
     whole = _whole(parts, clock.seconds)
-    warn((), poor_fits(problem, solver, whole))
+    warn((), poor_fits(problem, solver, whole) if check_fit else ())
     return whole.first() if problem.single else whole
 
 

@@ -152,6 +152,12 @@ class Mine(sparsect.DifferenceMap):
     weights: list[float] = ()
 
 ready = Mine(stride=2.0)
+
+class Unfit(Mine):
+    name: ClassVar[str] = "unfit"
+
+    def init(self, problem):
+        raise sparsect.InputError("`method` must be another one, got 'unfit'.")
 """
 
 
@@ -192,6 +198,10 @@ class TestOwnSolvers:
         assert "Mine(" in (tmp_path / "codes" / "codes.json").read_text()
         done = shell("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
         assert done.returncode == 0, done.stderr
+        done = shell("reconstruct", "camera", "--width", 60, "-s", 5, "-m", "own:Unfit", "-m", "omp", "--out", "rest")
+        assert done.returncode == 0, done.stderr
+        assert "unfit: `method` must be another one" in done.stdout
+        assert (tmp_path / "rest" / "omp.png").exists()
         done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
         assert done.returncode == 2
         assert "got two solvers called 'mine'" in done.stderr

@@ -25,21 +25,70 @@ class TestSparseCoder:
     def test_codes_are_those_of_recover(self, rng):
         Phi, signals = rng.standard_normal((20, 50)), rng.standard_normal((7, 20))
         for method in ("ormp", sparsect.DifferenceMap(0.5)):
-            codes = sparsect.SparseCoder(Phi, sparsity=6, method=method, transform_max_iter=50).fit_transform(signals)
+            codes = sparsect.SparseCoder(Phi.T, sparsity=6, method=method, transform_max_iter=50).fit_transform(signals)
             expected = sparsect.recover(Phi, signals, 6, method, max_iter=50).x
             assert issparse(codes)
             np.testing.assert_allclose(codes.toarray(), expected)
 
+    def test_a_name_stands_for_approximation(self, rng):
+        Phi, signals = rng.standard_normal((20, 50)), rng.standard_normal((7, 20))
+        name = "annealed-difference-map"
+        codes = sparsect.SparseCoder(Phi.T, sparsity=6, method=name, transform_max_iter=50).fit_transform(signals)
+        approximated, recovered = (
+            sparsect.recover(Phi, signals, 6, method, max_iter=50)
+            for method in (sparsect.AnnealedDifferenceMap("approximation"), name)
+        )
+        np.testing.assert_allclose(codes.toarray(), approximated.x)
+        assert np.linalg.norm(approximated.residual_norm) < np.linalg.norm(recovered.residual_norm)
+        image = rng.random((20, 20))
+        assert sparsect.images.reconstruct(image, 5, name, max_iter=5).method == approximated.method
+
+    def test_atoms_are_rows_as_in_scikit_learn(self, rng):
+        signals = rng.standard_normal((9, 8))
+        for shape in ((12, 8), (8, 8)):
+            atoms = rng.standard_normal(shape)
+            coder = sparsect.SparseCoder(atoms, sparsity=3, method="omp").fit(signals)
+            np.testing.assert_array_equal(coder.components_, atoms)
+            codes = coder.transform(signals)
+            np.testing.assert_allclose(codes.toarray(), sparsect.recover(atoms.T, signals, 3, "omp").x)
+            np.testing.assert_allclose(coder.inverse_transform(codes), codes @ atoms)
+            # A dictionary knows its orientation.
+            same = sparsect.SparseCoder(Dictionary(atoms.T), sparsity=3, method="omp").fit_transform(signals)
+            np.testing.assert_allclose(same.toarray(), codes.toarray())
+
+    def test_components_can_be_passed_on(self, rng):
+        signals = rng.standard_normal((50, 9))
+        learner = sparsect.DictionaryLearner(12, sparsity=3, rounds=1).fit(signals)
+        codes = sparsect.SparseCoder(learner.components_, sparsity=3).fit_transform(signals)
+        np.testing.assert_allclose(codes.toarray(), learner.transform(signals).toarray())
+
+    def test_a_dictionary_from_a_file(self, rng, tmp_path):
+        dictionary = Dictionary(rng.standard_normal((8, 12)))
+        dictionary.save(tmp_path / "atoms.npz")
+        for path in (tmp_path / "atoms.npz", str(tmp_path / "atoms.npz")):
+            np.testing.assert_array_equal(sparsect.SparseCoder(path).fit(np.ones((2, 8))).components_, dictionary.Phi.T)
+
+    def test_atoms_of_another_length(self, rng):
+        Phi, signals = rng.standard_normal((8, 12)), np.ones((2, 8))
+        message = (
+            r"dictionary` must hold atoms of 8 numbers, one per row .* X has 8 features, got 8 atoms of 12 numbers"
+        )
+        for dictionary in (Phi, Dictionary(Phi.T)):
+            with pytest.raises(InputError, match=message + r"\. Transpose it\?"):
+                sparsect.SparseCoder(dictionary).fit(signals)
+        with pytest.raises(InputError, match=r"got 5 atoms of 7 numbers\.$"):
+            sparsect.SparseCoder(rng.standard_normal((5, 7))).fit(signals)
+
     def test_blocks_do_not_show(self, rng, monkeypatch):
-        Phi, signals = rng.standard_normal((8, 12)), rng.standard_normal((25, 8))
-        whole = sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals)
+        atoms, signals = rng.standard_normal((12, 8)), rng.standard_normal((25, 8))
+        whole = sparsect.SparseCoder(atoms, sparsity=3).fit_transform(signals)
         monkeypatch.setattr("sparsect.dictionary.coding.BLOCK", 7)
         np.testing.assert_allclose(
-            sparsect.SparseCoder(Phi, sparsity=3).fit_transform(signals).toarray(), whole.toarray()
+            sparsect.SparseCoder(atoms, sparsity=3).fit_transform(signals).toarray(), whole.toarray()
         )
 
     def test_inverse_transform_is_the_fit(self, rng):
-        coder = sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=8).fit(np.ones((1, 8)))
+        coder = sparsect.SparseCoder(rng.standard_normal((12, 8)), sparsity=8).fit(np.ones((1, 8)))
         signals = rng.standard_normal((4, 8))
         np.testing.assert_allclose(coder.inverse_transform(coder.transform(signals)), signals, atol=1e-8)
 
@@ -54,24 +103,22 @@ class TestSparseCoder:
         assert codes.nnz == 20
 
     def test_single_precision_stays(self, rng):
-        Phi = rng.standard_normal((8, 12)).astype(np.float32)
-        assert sparsect.SparseCoder(Phi).fit_transform(np.ones((2, 8), np.float32)).dtype == np.float32
+        atoms = rng.standard_normal((12, 8)).astype(np.float32)
+        assert sparsect.SparseCoder(atoms).fit_transform(np.ones((2, 8), np.float32)).dtype == np.float32
 
     def test_errors(self, rng):
-        with pytest.raises(InputError, match=r"dictionary` must .*got Phi of shape \(12, 8\)\. Transpose it\?"):
-            sparsect.SparseCoder(rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"dictionary` must .*got Phi of shape .* complex"):
-            sparsect.SparseCoder(np.ones((8, 12), complex)).fit(np.ones((2, 8)))
+            sparsect.SparseCoder(np.ones((12, 8), complex)).fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"codes` must .*\(n_samples, 12\).*got shape \(2, 5\)"):
-            sparsect.SparseCoder(rng.standard_normal((8, 12))).fit(np.ones((2, 8))).inverse_transform(np.ones((2, 5)))
+            sparsect.SparseCoder(rng.standard_normal((12, 8))).fit(np.ones((2, 8))).inverse_transform(np.ones((2, 5)))
         with pytest.raises(InputError, match=r"sparsity` must .*a whole number from 0 to 12.*got 99"):
-            sparsect.SparseCoder(rng.standard_normal((8, 12)), sparsity=99).fit_transform(np.ones((2, 8)))
+            sparsect.SparseCoder(rng.standard_normal((12, 8)), sparsity=99).fit_transform(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"method` must .*got 'opm'.*Did you mean 'omp'"):
-            sparsect.SparseCoder(rng.standard_normal((8, 12)), method="opm").fit_transform(np.ones((2, 8)))
+            sparsect.SparseCoder(rng.standard_normal((12, 8)), method="opm").fit_transform(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"dictionary` must .*got Phi with columns that are"):
-            sparsect.SparseCoder(1e200 * rng.standard_normal((8, 12))).fit(np.ones((2, 8)))
+            sparsect.SparseCoder(1e200 * rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"X` must .*got entries whose squares leave the range"):
-            sparsect.SparseCoder(rng.standard_normal((8, 12))).fit_transform(np.full((2, 8), 1e200))
+            sparsect.SparseCoder(rng.standard_normal((12, 8))).fit_transform(np.full((2, 8), 1e200))
 
     @pytest.mark.parametrize("method", [3, object(), sparsect.ADMM])
     @pytest.mark.parametrize("device", [None, "auto"])
@@ -81,7 +128,7 @@ class TestSparseCoder:
 
     def test_masked_arrays_are_refused(self, rng):
         X = np.ma.masked_greater(rng.standard_normal((5, 8)), 0)
-        coder = sparsect.SparseCoder(rng.standard_normal((8, 12)))
+        coder = sparsect.SparseCoder(rng.standard_normal((12, 8)))
         for call in (coder.fit, coder.fit(X.data).transform, sparsect.DictionaryLearner(3, rounds=1).fit):
             with pytest.raises(InputError, match=r"X` must .*got a masked array"):
                 call(X)

@@ -347,7 +347,7 @@ def estimators(rng, log, folder):
         "device": pick(rng, None, "cpu", "auto"),
     }
     if rng.random() < 0.5:
-        kind, own = sparsect.SparseCoder, {"dictionary": pick(rng, None, rng.standard_normal((X.shape[1], 5)))}
+        kind, own = sparsect.SparseCoder, {"dictionary": pick(rng, None, rng.standard_normal((5, X.shape[1])))}
     else:
         kind, own = sparsect.DictionaryLearner, {"n_atoms": pick(rng, None, 1, 4), "rounds": 1, "code_iter": 2}
         own["random_state"] = pick(rng, None, 3)

@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 import pytest
 import scipy.sparse
+import skimage
 from PIL import Image
 
 import sparsect
@@ -46,7 +47,7 @@ class TestPatchGrid:
 
     def test_patches_are_windows(self, rng):
         image = rng.random((12, 13))
-        patches = PatchGrid(image.shape, 5, 4).patches(image, np.arange(9))
+        patches = PatchGrid(image.shape, 5, 4).patches(image, slice(0, 9))
         assert patches.shape == (9, 25)
         np.testing.assert_array_equal(patches[-1].reshape(5, 5), image[7:, 8:])
         np.testing.assert_array_equal(patches[1].reshape(5, 5), image[:5, 4:9])
@@ -54,7 +55,13 @@ class TestPatchGrid:
     def test_patches_that_touch_a_pixel(self):
         pixels = np.zeros((12, 13), dtype=bool)
         pixels[11, 0] = True
-        np.testing.assert_array_equal(PatchGrid(pixels.shape, 5, 4).touching(pixels), [6])
+        grid = PatchGrid(pixels.shape, 5, 4).touching(pixels)
+        assert grid.count == 1
+        expected = np.zeros((12, 13))
+        expected[7:, :5] = 1
+        np.testing.assert_array_equal(grid.cover, expected)
+        np.testing.assert_array_equal(grid.patches(expected, slice(0, 1)), np.ones((1, 25)))
+        assert PatchGrid(pixels.shape, 5, 4).touching(np.zeros_like(pixels)).count == 0
 
     def test_errors(self):
         with pytest.raises(InputError, match=r"image` must .*at least 8x8.*got 30x7 pixels"):
@@ -246,7 +253,7 @@ class TestReconstruct:
         image = smooth_image(rng)
         seen = images.reconstruct(image, 4, "omp", dictionary=small)
         grid = PatchGrid(image.shape, 8)
-        patches = grid.patches(image, np.arange(grid.count)).astype(np.float64)
+        patches = grid.patches(image, slice(0, grid.count)).astype(np.float64)
         signals = patches - patches.mean(axis=1, keepdims=True)
         fits = seen.codes.matrix @ small.Phi.T
         expected = 10 * np.log10((signals**2).sum() / ((signals - fits) ** 2).sum())
@@ -259,7 +266,7 @@ class TestReconstruct:
     def test_blocks_do_not_show(self, small, rng, monkeypatch):
         image = smooth_image(rng)
         whole = images.reconstruct(image, 5, dictionary=small, stride=3).image
-        monkeypatch.setattr(PatchGrid.blocks, "__defaults__", (None, 11))
+        monkeypatch.setattr("sparsect.images.approximate.BLOCK", 11)
         np.testing.assert_allclose(images.reconstruct(image, 5, dictionary=small, stride=3).image, whole, atol=1e-6)
 
     def test_codes_are_kept_and_decoded(self, small, rng, tmp_path):
@@ -327,10 +334,29 @@ class TestDenoise:
         assert clean.shape == image.shape
         assert images.psnr_db(image, clean) > images.psnr_db(image, noisy) + 6
 
+    def test_the_layout_in_memory_does_not_show(self, small, rng):
+        image = smooth_image(rng)
+        expected = images.denoise(image, 0.1, dictionary=small)
+        found = images.denoise(np.asfortranarray(image), 0.1, dictionary=small)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
     def test_sigma_is_estimated(self, rng):
         image = smooth_image(rng, 100, 120)
         noisy = image + 0.1 * rng.standard_normal(image.shape)
         assert images.estimate_sigma(noisy) == pytest.approx(0.1, rel=0.1)
+
+    def test_sigma_agrees_with_scikit_image(self, rng):
+        pytest.importorskip("pywt")
+        clean = images.sample("astronaut")
+        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
+        expected = skimage.restoration.estimate_sigma(noisy, average_sigmas=True, channel_axis=-1)
+        assert images.estimate_sigma(noisy) == pytest.approx(expected, rel=0.05)
+
+    def test_psnr_is_that_of_scikit_image(self, rng):
+        clean = rng.random((20, 30, 3))
+        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
+        expected = skimage.metrics.peak_signal_noise_ratio(clean, noisy, data_range=1)
+        assert images.psnr_db(clean, noisy) == pytest.approx(expected, abs=1e-4)
 
     def test_refused(self, small, rng):
         image = smooth_image(rng)

@@ -134,7 +134,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
                     progress=lambda done, total: bar.update(task, completed=done, total=total),
                 )
             except InputError as error:
-                if len(solvers) == 1 or not str(error).startswith("method:"):
+                if len(solvers) == 1 or not str(error).startswith("`method`"):
                     raise
                 failures[method] = str(error)
                 continue

@@ -5,15 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend.arrays import Array, namespace, on_host
+from ..backend.checks import choice
 from ..backend.csr import compressed, compressed_on_host, joined_rows
 from ..backend.devices import place, rows_at_a_time
-from ..problems import Problem
-from ..run.loop import solve
-from ..solvers.base import Solver
+from ..recover import recover
+from ..solvers import METHODS, AnnealedDifferenceMap
+from ..solvers.base import Solver, check_solver
 from .store import Dictionary
 
 # Signals coded at once on a CPU, so that the dense codes of only one block are in memory.
 BLOCK = 2000
+
+
+def for_coding(method: str | Solver) -> Solver:
+    """Return the solver that codes signals with a dictionary.
+
+    Codes approximate signals: what counts is the error of Phi x, not that of x. The name of the annealed Difference Map
+    therefore stands for the goal "approximation" here, and for "recovery" in :func:`sparsect.recover`.
+
+    Parameters
+    ----------
+    method : str or Solver
+        A name from ``sparsect.METHODS``, or a configured solver.
+
+    Returns
+    -------
+    Solver
+        The named method with its defaults, for approximation where it has a choice; a configured solver is returned
+        unchanged.
+    """
+    if not isinstance(method, str):
+        return check_solver("method", method)
+    kind = METHODS[choice("method", method, METHODS)]
+    return AnnealedDifferenceMap("approximation") if kind is AnnealedDifferenceMap else kind()
 
 
 def codes_of(
@@ -49,8 +73,8 @@ def codes_of(
     codes = []
     for start in range(0, X.shape[0], block):
         rows = place(X[start : start + block, :], device)
-        problem = Problem(dictionary.operator, rows, sparsity)
-        result = solve(problem, solver, max_iter=max_iter, record=(), refit=refit, check_fit=False)
+        limits: dict[str, Any] = {"max_iter": max_iter, "refit": refit}
+        result = recover(dictionary.operator, rows, sparsity, solver, record=(), check_fit=False, **limits)
         x = namespace(rows).astype(result.x, rows.dtype, copy=False)
         codes.append(compressed_on_host(x) if on_cpu else compressed(x))
     return joined_rows(codes)

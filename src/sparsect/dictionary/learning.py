@@ -19,8 +19,7 @@ from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import described, memory_errors, rows_at_a_time, summing
 from ..backend.norms import norm, squared_norm
 from ..operators import Operator
-from ..problems import Problem
-from ..run.loop import solve
+from ..recover import recover
 from ..solvers import ADMM
 from ..solvers.base import Solver, check_solver
 from .sources import Batches, Source
@@ -145,8 +144,7 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, cod
 def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
     xp = namespace(signals)
     with summing(signals):
-        problem = Problem(operator, signals, sparsity)
-        result = solve(problem, coder, max_iter=code_iter, tol=0.0, record=(), check_fit=False)
+        result = recover(operator, signals, sparsity, coder, max_iter=code_iter, tol=0.0, record=(), check_fit=False)
         codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
         codes_signals = xp.astype(result.x.T @ signals, xp.float64)
     # Correct the row sums, so that rounding does not give atoms a mean that the signals do not have.

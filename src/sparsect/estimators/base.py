@@ -16,9 +16,9 @@ from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import place
 from ..dictionary import Dictionary
 from ..dictionary.cluster import coded_chunks
-from ..dictionary.coding import codes_of
+from ..dictionary.coding import codes_of, for_coding
 from ..solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
-from ..solvers.base import Solver, check_solver, device_for
+from ..solvers.base import Solver, device_for
 
 
 class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,9 +64,7 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_atoms, n_features = self.components_.shape
         default = max(1, n_features // 10)
         sparsity = default if self.sparsity is None else whole_number("sparsity", self.sparsity, 0, n_atoms)
-        known = METHODS.get(self.method) if isinstance(self.method, str) else check_solver("method", self.method)
-        device = self.device if known is None else device_for(known, self.device)
-        solver = self._solver(place(X[:1, :], device))
+        solver, device = self._solver(X)
         limits = (min(sparsity, n_atoms), self.transform_max_iter, self.refit)
         return codes_of(X, self.dictionary_, solver, *limits, device)
 
@@ -121,13 +119,14 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise reject("X", f"shape {tuple(X.shape)}", f"have shape (n_samples, {self.n_features_in_}), as in fit")
 
-    def _solver(self, like: Array) -> Solver:
-        if not isinstance(self.method, str):
-            return self.method
-        if self.method == "auto":
-            return OrderRecursiveMatchingPursuit() if on_host(like) else AnnealedDifferenceMap("approximation")
-        solver: Solver = METHODS[choice("method", self.method, ("auto", *METHODS))]()
-        return solver
+    def _solver(self, X: Array) -> tuple[Solver, str | None]:
+        """Return the solver that codes X, and the device on which it does so."""
+        if isinstance(self.method, str) and choice("method", self.method, ("auto", *METHODS)) == "auto":
+            on_cpu = on_host(place(X[:1, :], self.device))
+            name = OrderRecursiveMatchingPursuit.name if on_cpu else AnnealedDifferenceMap.name
+            return for_coding(name), self.device
+        solver = for_coding(self.method)
+        return solver, device_for(solver, self.device)
 
     @property
     def n_components_(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
 
-from ..backend.arrays import Array
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, contiguous
 from ..backend.checks import reject
 from ..dictionary import DaskSource, Dictionary, as_dictionary
 from ..solvers.base import Solver
@@ -18,15 +20,17 @@ class SparseCoder(CodingEstimator):
 
     Parameters
     ----------
-    dictionary : Dictionary or array, shape (n_features, n_atoms), optional
-        A :class:`sparsect.Dictionary` or an array Phi, the transpose of scikit-learn's ``components_``. The default for
+    dictionary : array, shape (n_atoms, n_features), Dictionary or str, optional
+        The atoms, one per row, as in scikit-learn; an array is always read in this way, even if it is square. A
+        :class:`sparsect.Dictionary`, or the name of its file, has its atoms in the columns of Phi. The default for
         signals of length 400 (20x20 patches) is the bundled dictionary; for any other length it is a set of cosines,
         twice as many as features.
     sparsity : int, optional
         Maximum number of nonzeros per code. The default is a tenth of the number of features.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS``, or a configured solver. 'auto' is 'ormp' on a CPU and the annealed difference
-        map for approximation on a GPU.
+        A name from ``sparsect.METHODS``, or a configured solver. 'auto' is 'ormp' on a CPU and
+        'annealed-difference-map' on a GPU. Codes approximate signals, so this name stands for
+        ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
     refit : bool, optional
         If True, debias the codes: refit the coefficients by least squares on the selected atoms.
     transform_max_iter : int, optional
@@ -56,7 +60,7 @@ class SparseCoder(CodingEstimator):
 
     def __init__(
         self,
-        dictionary: Dictionary | Array | None = None,
+        dictionary: Array | Dictionary | str | os.PathLike[str] | None = None,
         *,
         sparsity: int | None = None,
         method: str | Solver = "auto",
@@ -96,23 +100,23 @@ class SparseCoder(CodingEstimator):
         else:
             X = self._checked(X)
         features = self.n_features_in_
-        plain = self.dictionary is None and features != 400
-        dictionary = as_dictionary(_cosines(features) if plain else self.dictionary)
-        if dictionary.Phi.shape[0] != features:
-            shape = dictionary.Phi.shape
-            hint = "Transpose it?" if shape[1] == features else ""
-            raise reject(
-                "dictionary",
-                f"Phi of shape {shape}",
-                f"have shape ({features}, n_atoms), since X has {features} features",
-                hint,
-            )
+        if self.dictionary is None and features != 400:
+            dictionary = Dictionary(_cosines(features))
+        elif self.dictionary is None or isinstance(self.dictionary, Dictionary | str | os.PathLike):
+            dictionary = as_dictionary(self.dictionary)
+        else:
+            dictionary = as_dictionary(contiguous(floating("dictionary", self.dictionary, dimensions=(2,)).T))
+        m, n = dictionary.Phi.shape
+        if m != features:
+            hint = "Transpose it?" if n == features else ""
+            expected = f"hold atoms of {features} numbers, one per row of an array, since X has {features} features"
+            raise reject("dictionary", f"{n} atoms of {m} numbers", expected, hint)
         self._keep(dictionary)
         return self
 
 
 def _cosines(features: int) -> Array:
-    """Cosine atoms, shape (features, 2 features), at half the frequency spacing of the discrete cosine transform."""
+    """Phi of cosines, shape (features, 2 features), at half the frequency spacing of the discrete cosine transform."""
     times, frequencies = np.arange(features) + 0.5, np.arange(2 * features) / 2
     atoms: Array = np.cos(np.pi * times[:, None] * frequencies[None, :] / features)
     atoms /= np.linalg.norm(atoms, axis=0)

@@ -68,27 +68,24 @@ class PatchGrid:
         """Number of patches."""
         return int(self._tops.size)
 
-    def blocks(self, among: Array | None = None, size: int = BLOCK) -> Iterator[Array]:
+    def blocks(self, size: int = BLOCK) -> Iterator[slice]:
         """Iterate over the patches in blocks of bounded size.
 
         Parameters
         ----------
-        among : array of int, optional
-            Numbers of the patches to iterate over; all patches by default.
         size : int, optional
             Number of patches in a block.
 
         Yields
         ------
-        array of int
+        slice
             Numbers of the patches of one block.
         """
-        numbers = np.arange(self.count) if among is None else among
-        for start in range(0, numbers.size, size):
-            yield numbers[start : start + size]
+        for start in range(0, self.count, size):
+            yield slice(start, min(start + size, self.count))
 
-    def touching(self, pixels: Array) -> Array:
-        """Find the patches that contain at least one marked pixel.
+    def touching(self, pixels: Array) -> PatchGrid:
+        """Select the patches that contain at least one marked pixel.
 
         Parameters
         ----------
@@ -97,20 +94,22 @@ class PatchGrid:
 
         Returns
         -------
-        array of int
-            Numbers of these patches.
+        PatchGrid
+            The grid of these patches alone.
         """
-        touched = [self.patches(pixels, block).any(axis=1) for block in self.blocks()]
-        return np.flatnonzero(np.concatenate(touched))
+        touched = np.concatenate([self.patches(pixels, block).any(axis=1) for block in self.blocks()])
+        selected = PatchGrid(self.shape, self.patch, self.stride)
+        selected._tops, selected._lefts = self._tops[touched], self._lefts[touched]
+        return selected
 
-    def patches(self, plane: Array, block: Array) -> Array:
+    def patches(self, plane: Array, block: slice) -> Array:
         """Copy the patches of a block out of an image plane.
 
         Parameters
         ----------
         plane : array, shape (height, width)
             The image plane, an array of any supported library.
-        block : array of int, shape (rows,)
+        block : slice
             Numbers of the patches.
 
         Returns
@@ -120,7 +119,7 @@ class PatchGrid:
         """
         return cut(plane, from_numpy(self._tops[block], plane), from_numpy(self._lefts[block], plane), self.patch)
 
-    def add(self, total: Array, patches: Array, block: Array) -> None:
+    def add(self, total: Array, patches: Array, block: slice) -> None:
         """Add the patches of a block to an image plane, in place.
 
         Parameters
@@ -129,7 +128,7 @@ class PatchGrid:
             The image plane to which the patches are added.
         patches : array, shape (rows, patch * patch)
             One patch per row.
-        block : array of int, shape (rows,)
+        block : slice
             Numbers of the patches.
         """
         width = self.shape[1]
@@ -142,11 +141,12 @@ class PatchGrid:
     @cached_property
     def cover(self) -> Array:
         """Number of patches that contain each pixel, shape (height, width)."""
-        down, across = (
-            np.bincount((np.unique(starts)[:, None] + np.arange(self.patch)).ravel(), minlength=size)
-            for starts, size in zip((self._tops, self._lefts), self.shape, strict=True)
-        )
-        return np.outer(down, across).astype(np.float32)
+        height, width = self.shape
+        steps = np.zeros((height + 1, width + 1), dtype=np.float32)
+        # Every patch changes the counts at its four corners, and no two patches share one of the same kind.
+        for down, across, sign in ((0, 0, 1), (0, self.patch, -1), (self.patch, 0, -1), (self.patch, self.patch, 1)):
+            steps[self._tops + down, self._lefts + across] += sign
+        return steps.cumsum(axis=0).cumsum(axis=1)[:height, :width]
 
 
 def patch_count(shape: tuple[int, ...], patch: int, stride: int) -> int:

@@ -12,19 +12,15 @@ import numpy as np
 
 from ..backend import files
 from ..backend.array_checks import check_indices
-from ..backend.arrays import Array, can_change, contiguous, from_numpy, is_numpy, namespace, to_numpy
+from ..backend.arrays import Array, contiguous, is_numpy, namespace, to_numpy
 from ..backend.checks import InputError, real_number, reject, whole_number, within
 from ..backend.csr import compressed_on_host
-from ..backend.devices import place, rows_at_a_time
 from ..dictionary import as_dictionary
-from ..problems import Problem
-from ..run.loop import solve
 from ..solvers.base import Solver, device_for
+from .approximate import CodedPatches, approximate, counted, placed
 from .files import pixels
-from .patches import BLOCK, PatchGrid, like_image, patch_count, planes
+from .patches import PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images
-
-Progress = Callable[[int, int], None]
 
 # Sums of larger codes may overflow float32, the dtype of images.
 LARGEST_CODE = 1e30
@@ -87,7 +83,7 @@ class Codes:
         for channel in range(math.prod(self.shape[2:])):
             total = np.zeros(self.shape[:2], dtype=np.float32)
             for block in grid.blocks():
-                rows = slice(int(block[0]) + channel * grid.count, int(block[-1]) + 1 + channel * grid.count)
+                rows = slice(block.start + channel * grid.count, block.stop + channel * grid.count)
                 grid.add(total, self.matrix[rows] @ Phi.T + self.means[rows, None], block)
             restored.append(total / grid.cover)
         return like_image(restored, np.empty(self.shape, dtype=np.bool_))
@@ -219,7 +215,7 @@ def reconstruct(
     max_iter: int = 1000,
     seconds_per_patch: float | None = None,
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Reconstruction:
     """Code every patch of an image with at most ``sparsity`` atoms and assemble the image from the codes.
 
@@ -231,7 +227,9 @@ def reconstruct(
     sparsity : int
         Maximum number s of atoms per patch.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver.
+        A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver. Codes
+        approximate patches, so the default, 'annealed-difference-map', stands for
+        ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
     dictionary : Dictionary, array or str, optional
         A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary of
         1,000 atoms of 20x20 pixels.
@@ -269,8 +267,6 @@ def reconstruct(
     >>> result.image.shape, result.snr_db > 30
     ((60, 60, 3), True)
     """
-    from scipy.sparse import vstack
-
     image = pixels("image", image, anywhere=True)
     dictionary = as_dictionary(dictionary)
     sparsity = whole_number("sparsity", sparsity, 0, dictionary.Phi.shape[1])
@@ -280,56 +276,49 @@ def reconstruct(
     grid = PatchGrid(image.shape, dictionary.patch, stride)
     if float(image.min()) == float(image.max()):
         raise reject("image", "the same value everywhere, for which no SNR is defined", "an image that varies")
-    at_hand, device = is_numpy(namespace(image)), device_for(solver, device)
-    if device is None and at_hand and can_change(dictionary.Phi):
-        work = from_numpy(image, dictionary.Phi)
-    else:
-        work = place(image, device)
-    dictionary, xp = dictionary.placed_like(work), namespace(work)
-    rows = rows_at_a_time(work, dictionary.Phi.shape, BLOCK)
-    restored, matrices, means = [], [], []
-    error = energy = signal = noise = seconds = setup_seconds = 0.0
-    channels = planes(work)
-    done, everything = 0, grid.count * len(channels)
-    cover = from_numpy(to_numpy(grid.cover), work)
-    for channel in map(contiguous, channels):
-        total = xp.zeros_like(channel)
-        for block in grid.blocks(size=rows):
-            patches = grid.patches(channel, block)
-            mean = xp.mean(patches, axis=1, keepdims=True)
-            signals = patches - mean
-            problem = Problem(dictionary.operator, signals, sparsity)
-            limit = None if seconds_per_patch is None else seconds_per_patch * block.size
-            result = solve(
-                problem, solver, max_iter=max_iter, max_seconds=limit, record=(), refit=refit, check_fit=False
-            )
-            fits = dictionary.operator.forward(result.x)
-            grid.add(total, fits + mean, block)
-            error += _squares(fits - signals)
-            energy += _squares(signals)
-            matrices.append(compressed_on_host(result.x))
-            means.append(to_numpy(mean)[:, 0])
-            seconds += result.seconds
-            setup_seconds += result.setup_seconds
-            done += block.size
-            if progress is not None:
-                progress(done, everything)
-        found = total / cover
-        signal += _squares(channel)
-        noise += _squares(found - channel)
-        restored.append(found)
-    codes = Codes(vstack(matrices, format="csr"), np.concatenate(means), tuple(image.shape), grid.patch, grid.stride)
+    work, dictionary = placed(image, dictionary, device_for(solver, device))
+    channels = [contiguous(plane) for plane in planes(work)]
+    coded = _Coded(counted(progress, grid.count * len(channels)))
+    limits: dict[str, Any] = {"max_iter": max_iter, "seconds_per_patch": seconds_per_patch, "refit": refit}
+    restored = [approximate(plane, grid, dictionary, solver, sparsity, seen=coded.add, **limits) for plane in channels]
+    signal = sum(map(_squares, channels))
+    noise = sum(_squares(found - channel) for found, channel in zip(restored, channels, strict=True))
     whole = like_image(restored, image)
     return Reconstruction(
-        image=to_numpy(whole) if at_hand else whole,
+        image=to_numpy(whole) if is_numpy(namespace(image)) else whole,
         snr_db=decibels(signal, noise),
-        patch_snr_db=decibels(energy, error),
-        codes=codes,
-        seconds=seconds,
-        setup_seconds=setup_seconds,
+        patch_snr_db=decibels(coded.energy, coded.error),
+        codes=coded.codes(image.shape, grid),
+        seconds=coded.seconds,
+        setup_seconds=coded.setup_seconds,
         method=repr(solver),
         sparsity=sparsity,
     )
+
+
+class _Coded:
+    """What is kept of the coded patches of an image: codes, means, and sums over all patches."""
+
+    def __init__(self, seen: Callable[[CodedPatches], None]) -> None:
+        self._seen = seen
+        self._matrices: list[Any] = []
+        self._means: list[Array] = []
+        self.error = self.energy = self.seconds = self.setup_seconds = 0.0
+
+    def add(self, part: CodedPatches) -> None:
+        self.error += _squares(part.fits - part.signals)
+        self.energy += _squares(part.signals)
+        self._matrices.append(compressed_on_host(part.result.x))
+        self._means.append(to_numpy(part.means)[:, 0])
+        self.seconds += part.result.seconds
+        self.setup_seconds += part.result.setup_seconds
+        self._seen(part)
+
+    def codes(self, shape: tuple[int, ...], grid: PatchGrid) -> Codes:
+        from scipy.sparse import vstack
+
+        matrix = vstack(self._matrices, format="csr")
+        return Codes(matrix, np.concatenate(self._means), tuple(shape), grid.patch, grid.stride)
 
 
 def _squares(values: Array) -> float:

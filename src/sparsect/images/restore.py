@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..backend.array_checks import refuse_masked
-from ..backend.arrays import Array, from_numpy, to_numpy
+from ..backend.arrays import Array, to_numpy
 from ..backend.checks import real_number, reject, whole_number
 from ..dictionary import as_dictionary
-from ..problems import Problem
-from ..recover import check_noise_norm
-from ..run.loop import solve
 from ..solvers.base import Solver
+from .approximate import CodedPatches, approximate, counted, placed
 from .files import as_array, pixels
 from .patches import PatchGrid, like_image, planes
-from .reconstruct import Progress
 from .settings import WITHIN_NOISE, tuned_for_images
 
 # Radius of the noise ball of a patch, in units of the expected norm of its noise.
@@ -41,7 +38,7 @@ def denoise(
     stride: int = 3,
     sparsity: int | None = None,
     max_iter: int = 400,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Array:
     """Remove white noise from an image.
 
@@ -93,8 +90,7 @@ def denoise(
     sigma = real_number("sigma", sigma, "a positive number, the standard deviation of the noise", 0.0, nonzero=True)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     channels = _to_planes(image)
-    everything = smooth.grid.count * len(channels)
-    seen = _counted(progress, everything)
+    seen = counted(progress, smooth.grid.count * len(channels))
     return _to_image([smooth(channel, sigma, seen) for channel in channels], image)
 
 
@@ -108,7 +104,7 @@ def inpaint(
     passes: int = 20,
     sparsity: int | None = None,
     max_iter: int = 400,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Array:
     """Fill in the missing pixels of an image.
 
@@ -171,13 +167,12 @@ def inpaint(
     # Zeros in the dtype of the image, because the dtype determines the value of white.
     image = pixels("image", np.where(missing if given.ndim == 2 else missing[..., None], given.dtype.type(0), given))
     passes = whole_number("passes", passes, 1)
-    smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
-    among = smooth.grid.touching(missing)
+    smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter, missing)
     known = _to_planes(image)
-    seen = _counted(progress, passes * among.size * len(known))
+    seen = counted(progress, passes * smooth.grid.count * len(known))
     channels = [_nearby_averages(channel, missing) for channel in known]
     for sigma in np.geomspace(INPAINT_FIRST, INPAINT_LAST, passes):
-        smoothed = [smooth(channel, float(sigma), seen, among) for channel in channels]
+        smoothed = [smooth(channel, float(sigma), seen) for channel in channels]
         channels = [
             np.where(missing, channel + INPAINT_STEP * (towards - channel), given)
             for channel, towards, given in zip(channels, smoothed, known, strict=True)
@@ -188,7 +183,7 @@ def inpaint(
 
 
 class _Smoother:
-    """Codes the patches of an image plane up to an error within the noise ball and averages the approximations."""
+    """Codes patches of image planes up to an error within the noise ball: all, or those with missing pixels."""
 
     def __init__(
         self,
@@ -198,29 +193,21 @@ class _Smoother:
         stride: int,
         sparsity: int | None,
         max_iter: int,
+        missing: Array | None = None,
     ) -> None:
         self._dictionary = as_dictionary(dictionary)
         m, n = self._dictionary.Phi.shape
         self._sparsity = min(m // 2, n) if sparsity is None else whole_number("sparsity", sparsity, 0, n)
         self._solver, self._max_iter = tuned_for_images(method), max_iter
-        check_noise_norm(self._solver, 0.0)
-        self.grid = PatchGrid(image.shape, self._dictionary.patch, stride)
+        grid = PatchGrid(image.shape, self._dictionary.patch, stride)
+        self.grid = grid if missing is None else grid.touching(missing)
 
-    def __call__(self, plane: Array, sigma: float, seen: Callable[[int], None], among: Array | None = None) -> Array:
-        """Return the smoothed plane, zero where no patch of ``among`` (by default all patches) lies."""
-        operator, like = self._dictionary.operator, self._dictionary.Phi
-        radius = RADIUS * sigma * math.sqrt(like.shape[0] - 1)
-        total, cover = np.zeros_like(plane), np.zeros_like(plane)
-        for block in self.grid.blocks(among):
-            patches = self.grid.patches(plane, block)
-            mean = patches.mean(axis=1, keepdims=True)
-            problem = Problem(operator, from_numpy(patches - mean, like), self._sparsity, radius)
-            result = solve(problem, self._solver, max_iter=self._max_iter, record=(), check_fit=False)
-            self.grid.add(total, to_numpy(operator.forward(result.x)) + mean, block)
-            self.grid.add(cover, np.ones_like(patches), block)
-            seen(block.size)
-        smoothed: Array = total / np.maximum(cover, 1)
-        return smoothed
+    def __call__(self, plane: Array, sigma: float, seen: Callable[[CodedPatches], None]) -> Array:
+        """Return the smoothed plane, zero where no patch of the grid lies."""
+        plane, dictionary = placed(plane, self._dictionary)
+        radius = RADIUS * sigma * math.sqrt(dictionary.Phi.shape[0] - 1)
+        limits: dict[str, Any] = {"noise_norm": radius, "max_iter": self._max_iter}
+        return to_numpy(approximate(plane, self.grid, dictionary, self._solver, self._sparsity, seen=seen, **limits))
 
 
 def _to_planes(image: Array) -> list[Array]:
@@ -230,19 +217,6 @@ def _to_planes(image: Array) -> list[Array]:
 def _to_image(channels: list[Array], image: Array) -> Array:
     whole = like_image(channels, image)
     return whole if image.ndim == 2 else whole @ OPPONENT
-
-
-def _counted(progress: Progress | None, everything: int) -> Callable[[int], None]:
-    """Return a function that accumulates numbers of completed patches and reports their sum to ``progress``."""
-    done = 0
-
-    def seen(patches: int) -> None:
-        nonlocal done
-        done += patches
-        if progress is not None:
-            progress(done, everything)
-
-    return seen
 
 
 def _nearby_averages(plane: Array, missing: Array) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..backend.checks import choice
-from ..solvers import METHODS, AnnealedDifferenceMap, FalseAlarmRate, StagewiseOMP
-from ..solvers.base import Solver, check_solver
+from ..dictionary.coding import for_coding
+from ..solvers import METHODS, FalseAlarmRate, StagewiseOMP
+from ..solvers.base import Solver
 from ..tuning import shipped, tuned
 
 # Default method for a given sparsity, and for a given noise level.
@@ -12,10 +12,7 @@ METHOD, WITHIN_NOISE = "annealed-difference-map", "ormp"
 SETTING = "image-patches"
 # The atoms of a learned dictionary are too coherent for StOMP's threshold rule for random matrices. Of the false alarm
 # rates from 1e-10 to 1/2, this one performed best on training patches.
-CHOSEN: dict[str, Solver] = {
-    "stomp": StagewiseOMP(FalseAlarmRate(0.01), stages=30),
-    METHOD: AnnealedDifferenceMap("approximation"),
-}
+STOMP = StagewiseOMP(FalseAlarmRate(0.01), stages=30)
 
 
 def tuned_for_images(method: str | Solver) -> Solver:
@@ -29,14 +26,13 @@ def tuned_for_images(method: str | Solver) -> Solver:
     Returns
     -------
     Solver
-        The named method with the settings for image patches that the package includes, or with its defaults where there
-        are none; a configured solver is returned unchanged.
+        The named method with the settings for image patches that the package includes, or as
+        :func:`~sparsect.dictionary.coding.for_coding` returns it where there are none; a configured solver is returned
+        unchanged.
     """
-    if not isinstance(method, str):
-        return check_solver("method", method)
-    kind = METHODS[choice("method", method, METHODS)]
-    if method in CHOSEN:
-        return CHOSEN[method]
-    values = tuned(method, SETTING).values if method in shipped(SETTING) else {}
-    solver: Solver = kind(**values)
-    return solver
+    if method == StagewiseOMP.name:
+        return STOMP
+    if isinstance(method, str) and method in shipped(SETTING):
+        solver: Solver = METHODS[method](**tuned(method, SETTING).values)
+        return solver
+    return for_coding(method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class ScaledColumns(Operator):
         What its columns are divided by.
     """
 
-    def __init__(self, operator: Operator, divisors: float | Array) -> None:
+    def __init__(self, operator: Operator, divisors: float | np.ndarray[Any, Any]) -> None:
         self._operator, self._divisors, self.shape = operator, divisors, operator.shape
         if operator.frame_bound is not None and isinstance(divisors, float):
             self.frame_bound = operator.frame_bound / divisors**2
@@ -66,7 +67,7 @@ class ScaledColumns(Operator):
         return self._operator._probe(generate, size)
 
 
-def column_norms(operator: Operator) -> Array:
+def column_norms(operator: Operator) -> np.ndarray[Any, Any]:
     """Compute or estimate the norms of the columns of an operator from its products.
 
     Parameters
@@ -88,12 +89,12 @@ def column_norms(operator: Operator) -> Array:
             rows = np.eye(min(BLOCK, n - first), n, first)
             image = operator.forward(namespace(like).astype(from_numpy(rows, like), like.dtype))
             parts.append(np.sum(np.abs(to_numpy(image)) ** 2, axis=-1, dtype=np.float64))
-        return np.sqrt(np.concatenate(parts))
+        return np.asarray(np.sqrt(np.concatenate(parts)))
     squares = np.zeros(n)
     for _ in range(PROBES):
         squares += np.abs(to_numpy(operator.adjoint(operator._probe(generate, m)))[0]).astype(np.float64) ** 2
     squares /= PROBES
     positive = squares[squares > 0]
     if positive.size and np.std(np.log(positive)) > SPREAD:
-        return np.sqrt(squares)
+        return np.asarray(np.sqrt(squares))
     return np.full(n, np.sqrt(np.mean(squares)))

@@ -12,11 +12,10 @@ import numpy as np
 
 from ..dictionary import load_dictionary
 from ..images import difference, resize, sample, to_gray, write_image
+from ..images.approximate import CodedPatches, approximate
 from ..images.patches import PatchGrid
 from ..images.reconstruct import decibels
 from ..operators.least_squares import refit
-from ..problems import Problem
-from ..run.loop import solve
 from .contenders import Contender
 from .rows import Row
 
@@ -101,25 +100,22 @@ class Reconstructions:
         """
         pixels = photograph(image)
         dictionary = load_dictionary()
-        dictionary.operator.pseudo_inverse, dictionary.operator.gram_matrix  # noqa: B018
-        grid = PatchGrid(pixels.shape, dictionary.patch)
-        everything = np.arange(grid.count)
-        patches = grid.patches(pixels, everything)
-        means = patches.mean(axis=1, keepdims=True)
-        problem = Problem(dictionary.operator, patches - means, sparsity)
-        rows, energy = [], float((problem.y**2).sum())
+        operator, grid = dictionary.operator, PatchGrid(pixels.shape, dictionary.patch)
+        operator.pseudo_inverse, operator.gram_matrix  # noqa: B018
+        rows = []
         for limit in self.limits:
-            seconds = limit * problem.batch
-            result = solve(problem, contender.images, max_iter=self.max_iter, max_seconds=seconds, record=())
+            parts: list[CodedPatches] = []
+            limits: dict[str, Any] = {"max_iter": self.max_iter, "seconds_per_patch": limit}
+            whole = approximate(pixels, grid, dictionary, contender.images, sparsity, seen=parts.append, **limits)
+            # A photograph of this size is one block.
+            (part,) = parts
+            refitted = operator.forward(refit(operator, part.signals, part.result.x))
             row: Row = {"image": image, "sparsity": sparsity, "solver": contender.name, "limit": limit}
-            for name, code in (("snr_db", result.x), ("refitted_snr_db", refit(problem.operator, problem.y, result.x))):
-                row[name] = decibels(energy, float(((problem.operator.forward(code) - problem.y) ** 2).sum()))
+            for name, fits in (("snr_db", part.fits), ("refitted_snr_db", refitted)):
+                row[name] = decibels(float((part.signals**2).sum()), float(((fits - part.signals) ** 2).sum()))
                 if not np.isfinite(row[name]):
                     raise ArithmeticError("an estimate that is not a number")
-            rows.append(row | {"ms_per_patch": 1e3 * result.seconds / problem.batch})
-        whole = np.zeros_like(pixels)
-        grid.add(whole, problem.operator.forward(result.x) + means, everything)
-        whole /= grid.cover
+            rows.append(row | {"ms_per_patch": 1e3 * part.result.seconds / grid.count})
         stem = self.folder / f"{image}-{sparsity}-{contender.name}"
         write_image(f"{stem}.png", whole)
         write_image(f"{stem}-difference.png", difference(pixels, whole))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace, real_dtype, squared_norm, to_numpy
+from ..backend.arrays import Array, from_numpy, namespace, real_dtype, to_numpy
 from ..backend.checks import reject, whole_number, within
+from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample
 from ..kernels.thresholding import keep_largest
+from ..operators.polishing import correlations, gram_in_memory
 from ..problems import Problem
 from .base import Requirement, Solver, State
 
@@ -178,10 +180,8 @@ class SupportSampler(Solver):
         for number in sorted(set(numbers)):
             if number > state.chain.max(initial=0):
                 state = concluded(problem, state, number)
-            state = advance(
-                problem, state, [part for part, at in zip(parts, numbers, strict=True) if at == number]
-            )
-        return state
+            state = advance(problem, state, [part for part, at in zip(parts, numbers, strict=True) if at == number])
+        return cast(SamplerState, state)
 
     def estimate(self, problem: Problem, state: SamplerState) -> Array:
         """Return the posterior mean of the best chain, with its s largest entries."""
@@ -210,7 +210,7 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
         return state
     # As many sweeps as cost no more than an iteration of the Difference Map, possibly none in some iterations.
     rate = min(MOST, ITERATION * m / (s * (VISIT[0] * s + VISIT[1])))
-    before = int(state.taken[0]) + np.arange(len(parts))
+    before = int(to_numpy(state.taken)[0]) + np.arange(len(parts))
     sweeps = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
     heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), sweeps)
     recorded = heat == 0
@@ -221,7 +221,7 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     known = problem.noise_norm is not None
     sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
     return dataclasses.replace(
-        state, sweeps=state.sweeps + np.count_nonzero(recorded), taken=state.taken + len(parts), **changing
+        state, sweeps=state.sweeps + np.count_nonzero(recorded), taken=to_numpy(state.taken) + len(parts), **changing
     )
 
 
@@ -270,7 +270,7 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         agreeing=agreeing,
         chain=np.full_like(state.chain, chain),
         criterion=np.where(ended & before, np.sqrt(distance), state.criterion),
-        settled=state.settled | (agreeing > 1),
+        settled=to_numpy(state.settled) | (agreeing > 1),
         **_variances(problem, state.energy),
         **answers,
         **zeros,
@@ -293,12 +293,14 @@ def narrow(x: Array, like: Array) -> Array:
         The converted array.
     """
     xp = namespace(like)
-    return xp.astype(from_numpy(x, like), like.dtype if np.iscomplexobj(x) else real_dtype(like))
+    return xp.astype(from_numpy(to_numpy(x), like), like.dtype if np.iscomplexobj(x) else real_dtype(like))
 
 
 def _variances(problem: Problem, energy: Array) -> dict[str, np.ndarray[Any, Any]]:
     """Return the variances of noise and nonzeros at the start of a chain."""
     m, s = problem.operator.shape[0], max(problem.sparsity, 1)
-    noise = 0.01 * energy / m if problem.noise_norm is None else to_numpy(problem.noise_norm).astype(np.float64) ** 2 / m
+    noise = (
+        0.01 * energy / m if problem.noise_norm is None else to_numpy(problem.noise_norm).astype(np.float64) ** 2 / m
+    )
     tiny = np.finfo(np.float64).tiny
     return {"variance": np.maximum(noise, np.maximum(FLOOR * energy / m, tiny)), "slab": np.maximum(energy / s, tiny)}

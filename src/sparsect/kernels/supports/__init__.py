@@ -1,4 +1,4 @@
-"""Moves of single nonzeros of a support: sampled from the posterior distribution, or taken where they improve the fit."""
+"""Moves of single nonzeros of a support: sampled from the posterior distribution, or made to improve the fit."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def sample(
     known : bool
         Whether the variance of the noise is known. Otherwise it is estimated.
     heat : array, shape (sweeps,)
-        The temperature of each sweep over the positions: 1 stands for the noise variance ``hot``, 0 for the true one, values between
-        for variances between them on a logarithmic scale.
+        The temperature of each sweep over the positions: 1 stands for the noise variance ``hot``, 0 for the true one,
+        and numbers between them for variances between these on a logarithmic scale.
     recorded : array of bool, shape (sweeps,)
         Whether conditional means are added to the sums.
     hot, floor : array, shape (batch,)

@@ -212,7 +212,7 @@ def sample(
                     if not inside[k]:
                         D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
                         z = c[k] + np.conj(v[k]) * r
-                        if D > DEPENDENT * squares[k]:
+                        if DEPENDENT * squares[k] < D:
                             weight[k] = factor * (z.real * z.real + z.imag * z.imag) / D
                             top = max(top, weight[k])
                 weight[old] = factor * (r.real * r.real + r.imag * r.imag) * pivot
@@ -314,7 +314,7 @@ def swap(first, last, gram, squares, ridge, limit, b, energy, support, counts, s
                     D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
                     z = c[k] + np.conj(v[k]) * r
                     gain = (z.real * z.real + z.imag * z.imag) / D
-                    if D > DEPENDENT * squares[k] and gain > top:
+                    if DEPENDENT * squares[k] < D and gain > top:
                         top, new = gain, k
             if new < 0:
                 unimproved += 1
@@ -346,7 +346,7 @@ def best_pair(first, last, gram, squares, b, support):
                     if squares[j] > 0:
                         t, g = b[row, j], own[j]
                         D = squares[i] * squares[j] - g.real * g.real - g.imag * g.imag
-                        if D > DEPENDENT * squares[i] * squares[j]:
+                        if DEPENDENT * squares[i] * squares[j] < D:
                             fit = (z.real * z.real + z.imag * z.imag) * squares[j]
                             fit += (t.real * t.real + t.imag * t.imag) * squares[i]
                             fit -= 2 * (np.conj(z) * g * t).real
