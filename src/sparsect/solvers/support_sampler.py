@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, namespace, real_dtype, to_numpy
-from ..backend.checks import reject, whole_number, within
+from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample
 from ..kernels.thresholding import keep_largest
@@ -137,9 +137,7 @@ class SupportSampler(Solver):
 
     def init(self, problem: Problem) -> SamplerState:
         """Start with the columns that correlate most with y."""
-        m, s = problem.operator.shape[0], problem.sparsity
-        if s >= m:
-            raise reject("sparsity", s, f"below the number of measurements, {m}, for {self.name!r}")
+        s = problem.sparsity
         b, energy = correlations(problem.operator, problem.y)
         batch, n = b.shape
         _, squares = gram_in_memory(problem.operator)
