@@ -14,7 +14,7 @@ import pytest
 
 import sparsect
 from sparsect import InputError, tuning
-from sparsect.backend import files
+from sparsect.backend.locks import reserved
 from sparsect.tuning import GRIDS, LinearGrid, LogarithmicGrid, Training, tune, tuned
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_rows_that_are_no_results_are_refused(tmp_path, line):
 
 def test_rows_that_another_process_writes_are_refused(tmp_path):
     rows = tmp_path / "rows.jsonl"
-    with files.reserved(rows), pytest.raises(InputError, match=r"rows\.jsonl: another process is writing to it"):
+    with reserved(rows), pytest.raises(InputError, match=r"rows\.jsonl: another process is writing to it"):
         tune("difference-map", TINY, max_iter=20, rows=rows)
 
 

@@ -26,7 +26,9 @@ import numpy as np
 from .backend import files
 from .backend.arrays import to_numpy
 from .backend.checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .backend.locks import reserved
 from .backend.processes import processes
+from .backend.writing import append_text, check_writable, replacing
 from .metrics import mse
 from .problems import Problem, random_problem
 from .run.loop import solve
@@ -251,7 +253,7 @@ class Tuned:
         path : str or path-like
             The name of the file.
         """
-        with files.replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
@@ -299,7 +301,7 @@ def tune(
     workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
-    with files.reserved(rows), processes(workers) as pool:
+    with reserved(rows), processes(workers) as pool:
         log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
         points, done = coarse, 0
         for stage in range(2):
@@ -405,7 +407,7 @@ class _Rows:
         self.found: dict[str, float] = {}
         if self.path is None:
             return
-        files.check_writable(self.path)
+        check_writable(self.path)
         lines = files.read_text(self.path).splitlines(keepends=True) if self.path.exists() else []
         # A last line without a line end was being written when the last run stopped.
         whole = [line for line in lines if line.endswith("\n")]
@@ -428,7 +430,7 @@ class _Rows:
                 raise InputError(f"{self.path}: damaged, line {number} holds no result; remove that line to go on")
             self.found[json.dumps(values)] = error
         if whole != lines or not lines:
-            with files.replacing(self.path) as temporary:
+            with replacing(self.path) as temporary:
                 temporary.write_text("".join(whole) or first, encoding="utf-8")
 
     def known(self, points: list[Values]) -> list[float | None]:
@@ -438,4 +440,4 @@ class _Rows:
     def add(self, values: Values, error: float | None) -> None:
         """Append one result."""
         if self.path is not None:
-            files.append_text(self.path, json.dumps({"values": values, "error": error}) + "\n")
+            append_text(self.path, json.dumps({"values": values, "error": error}) + "\n")

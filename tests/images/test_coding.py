@@ -10,7 +10,7 @@ import zarr
 
 import sparsect
 from sparsect import InputError, images
-from sparsect.backend import files
+from sparsect.backend.locks import reserved
 from sparsect.dictionary.cluster import Cluster
 from sparsect.images.coding import Settings, code, partitions
 
@@ -134,7 +134,7 @@ def test_a_damaged_manifest_is_refused(signals, dictionary, tmp_path, manifest):
 
 def test_a_folder_that_another_process_writes_to_is_refused(signals, dictionary, tmp_path):
     np.save(tmp_path / "x.npy", signals[:5])
-    with files.reserved(tmp_path / "out" / "codes.json"), pytest.raises(InputError, match="another process is writing"):
+    with reserved(tmp_path / "out" / "codes.json"), pytest.raises(InputError, match="another process is writing"):
         code(tmp_path / "x.npy", tmp_path / "out", dictionary, SETTINGS)
 
 

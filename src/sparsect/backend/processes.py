@@ -13,7 +13,7 @@ from multiprocessing import get_context, parent_process
 from typing import Any
 
 from .checks import InputError
-from .files import uninterrupted
+from .writing import uninterrupted
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

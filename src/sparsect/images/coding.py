@@ -21,6 +21,8 @@ from ..backend.arrays import (
     to_numpy,
 )
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.locks import reserved
+from ..backend.writing import check_writable, replacing
 from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
 from ..dictionary.coding import codes_of
@@ -247,7 +249,7 @@ def code(
         nonzeros and its signal-to-noise ratio in decibels (None if the error is zero).
     """
     folder = Path(out)
-    files.check_writable(folder / MANIFEST)
+    check_writable(folder / MANIFEST)
     parts = partitions(path, dictionary.Phi.shape[0], whole_number("rows", rows, 1))
     named = {part.name: part for part in parts}
     for part in parts:
@@ -259,7 +261,7 @@ def code(
     atoms = digest([to_numpy(dictionary.Phi)])
     made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
     made_with["input"] = str(Path(path).absolute())
-    with files.reserved(folder / MANIFEST):
+    with reserved(folder / MANIFEST):
         return _code_parts(folder, named, dictionary, settings, made_with, cluster, progress)
 
 
@@ -285,7 +287,7 @@ def _code_parts(
 
     def write() -> dict[str, Any]:
         manifest = made_with | {"parts": found, "failed": failed}
-        with files.replacing(folder / MANIFEST) as temporary:
+        with replacing(folder / MANIFEST) as temporary:
             temporary.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         return manifest
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..backend import files
 from ..backend.checks import InputError
+from ..backend.locks import reserved
+from ..backend.writing import append_text, check_writable, replacing
 
 Row = dict[str, Any]
 
@@ -32,7 +34,7 @@ class Rows:
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder, self._path, self._words = folder, folder / "rows.csv", json.dumps(settings, sort_keys=True)
         self._record = folder / "settings.json"
-        files.check_writable(self._path)
+        check_writable(self._path)
         self._rows: dict[str, list[Row]] = {}
         self._read()
 
@@ -53,13 +55,13 @@ class Rows:
         None
             Nothing; rows are added with :meth:`add`.
         """
-        with files.reserved(self._path):
+        with reserved(self._path):
             # Another process may have added rows since the file was last read.
             self._read()
-            with files.replacing(self._record) as temporary:
+            with replacing(self._record) as temporary:
                 temporary.write_text(self._words, encoding="utf-8")
             # The last line may be incomplete if a run was interrupted: only complete tasks are kept.
-            with files.replacing(self._path) as temporary:
+            with replacing(self._path) as temporary:
                 temporary.write_text("".join(_lines(key, rows) for key, rows in self._rows.items()), encoding="utf-8")
             yield
 
@@ -76,7 +78,7 @@ class Rows:
         rows : list of Row
             Its rows.
         """
-        files.append_text(self._path, _lines(key, rows))
+        append_text(self._path, _lines(key, rows))
         self._rows[key] = rows
 
     def ordered(self, keys: Iterable[str]) -> list[Row]:
@@ -104,7 +106,7 @@ class Rows:
             The rows.
         """
         names = list(dict.fromkeys(name for row in rows for name in row))
-        with files.replacing(self.folder / "table.csv") as temporary, temporary.open("w", newline="") as stream:
+        with replacing(self.folder / "table.csv") as temporary, temporary.open("w", newline="") as stream:
             writer = csv.DictWriter(stream, names)
             writer.writeheader()
             writer.writerows(rows)

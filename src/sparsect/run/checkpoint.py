@@ -14,6 +14,7 @@ import numpy as np
 from ..backend import files
 from ..backend.arrays import from_numpy, generator, is_numpy, namespace, norm, to_numpy
 from ..backend.checks import LONGEST, InputError, within
+from ..backend.writing import check_writable
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], run: Run, trace: Trace, tol: float) -> None:
         self.path, self.run, self.trace = Path(path), run, trace
-        files.check_writable(self.path)
+        check_writable(self.path)
         self.identity = _identity(run, trace, tol)
         self.response = _response(run)
         if self.path.exists():

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import files
 from ..backend.arrays import (
     LARGE,
     Array,
@@ -29,6 +28,7 @@ from ..backend.arrays import (
 )
 from ..backend.checks import InputError, real_number, reject, shown, truth_value, warn, whole_number
 from ..backend.devices import too_many_rows, wait_for
+from ..backend.locks import reserved
 from ..operators import least_squares
 from ..problems import Problem, Units
 from ..solvers.base import Requirement, Solver, check_solver
@@ -513,7 +513,7 @@ def solve(
         spent = seconds / max_seconds if max_seconds else 0.0
         return [min(1.0, max((now + i) / max(max_iter - 1, 1), spent + i * each)) for i in range(count)]
 
-    with files.reserved(checkpoint):
+    with reserved(checkpoint):
         saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
         try:
             while run.progress.rows.size and run.progress.iteration < max_iter:
