@@ -26,6 +26,7 @@ import numpy as np
 from .backend import files
 from .backend.arrays import to_numpy
 from .backend.checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .backend.cores import cores
 from .backend.locks import reserved
 from .backend.processes import processes
 from .backend.writing import append_text, check_writable, replacing
@@ -298,7 +299,7 @@ def tune(
     grid = GRIDS[choice("method", method, GRIDS)]
     training = Training() if training is None else training
     max_iter = whole_number("max_iter", max_iter, 1)
-    workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
+    workers = whole_number("workers", cores() if workers is None else workers, 1)
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
     with reserved(rows), processes(workers) as pool:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..backend.arrays import Array, from_numpy, on_host, to_numpy
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
@@ -79,7 +80,7 @@ class Cluster:
         if tls is not None and len(tls) != 3:
             raise reject("tls", f"{len(tls)} names", "three names: certificate authority, certificate and key")
         self._scheduler, self._tls, self._device = scheduler, tls, device
-        self._workers = _cores() if workers is None else whole_number("workers", workers, 1)
+        self._workers = cores() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()
         self._client: Any = None
 
@@ -327,10 +328,6 @@ def _result(future: Any) -> Any:
         if future.status != "error":
             raise
         raise InputError(f"a worker failed: {type(error).__name__}: {error}") from None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _deaf_to_interrupts() -> Any:
