@@ -189,7 +189,7 @@ class TestOwnSolvers:
         assert {"mine.png", "mine-codes.npz", "omp.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
         done = shell("code", "out/original.png", "-s", 5, *options, "--out", "codes")
         assert done.returncode == 0, done.stderr
-        assert "Mine(" in (tmp_path / "codes" / "codes.json").read_text()
+        assert "Mine(" in (tmp_path / "codes" / "codes.jsonl").read_text()
         done = shell("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
         assert done.returncode == 0, done.stderr
         done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
