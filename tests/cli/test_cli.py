@@ -122,10 +122,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_exit_code_2(shell, case):
+def test_bad_input_is_one_line_and_exit_code_2(called, case):
     arguments, message = BAD[case]
     sparsity = () if "--sparsity" in arguments else ("-s", "3")
-    done = shell("recover", *sparsity, *arguments)
+    done = called("recover", *sparsity, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -197,7 +197,7 @@ class TestOwnSolvers:
         assert "got two solvers called 'mine'" in done.stderr
 
 
-def test_links_in_a_circle(shell, problem, tmp_path):
+def test_links_in_a_circle(called, problem, tmp_path):
     (tmp_path / "round.npy").symlink_to("round.npy")
     (tmp_path / "round.npz").symlink_to("round.npz")
     for arguments in (
@@ -205,18 +205,18 @@ def test_links_in_a_circle(shell, problem, tmp_path):
         ("--matrix", "Phi.npy", "--data", "y.npy", "--checkpoint", "round.npz"),
         ("--matrix", "Phi.npy", "--data", "y.npy", "--out", "round.npz"),
     ):
-        done = shell("recover", "-s", 1, *arguments)
+        done = called("recover", "-s", 1, *arguments)
         assert "Traceback" not in done.stderr
-    done = shell("denoise", "round.npy")
+    done = called("denoise", "round.npy")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    done = shell("learn", "round.npy")
+    done = called("learn", "round.npy")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_corrupt_file(shell, tmp_path):
+def test_corrupt_file(called, tmp_path):
     (tmp_path / "Phi.npy").write_bytes(b"not an array")
     np.save(tmp_path / "y.npy", np.ones(3))
-    done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
+    done = called("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("sparsect: Phi.npy: damaged")
 

@@ -37,6 +37,8 @@ FAN = 8
 TOPIC = "sparsect-batches"
 # Seconds between the announcements of a worker.
 TELL_EVERY = 1.0
+# Seconds in which a scheduler must answer.
+CONNECT_WITHIN = 20
 # Upper bound on the size of a source, because it is sent through the scheduler to the workers once per round.
 SOURCE_BYTES = 2**23
 
@@ -141,7 +143,7 @@ class Cluster:
             security = Security(require_encryption=True, **names)
         where = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
         try:
-            return Client(**where, security=security, timeout=20)
+            return Client(**where, security=security, timeout=CONNECT_WITHIN)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
             accepted = (
                 "the address or file of a Dask scheduler that runs, such as tcp://10.0.0.1:8786; with tls for tls://"
