@@ -37,7 +37,7 @@ def solvers():
 
 def at_moments(problem, solver, max_iter):
     """Estimates when each budget is spent and at the end, and the seconds taken."""
-    if solver.leaps:
+    if solver.combines_steps:
         # These do not look the same when somebody watches, or follow the time they are given: a run for each budget.
         limits = [budget * problem.batch for budget in BUDGETS] + [None]
         runs = [sparsect.solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=()) for limit in limits]

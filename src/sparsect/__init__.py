@@ -28,7 +28,7 @@ from .operators import DenseOperator, MatrixFree, Operator, SparseOperator, as_o
 from .operators.subsampled import SubsampledDCT, SubsampledFourier
 from .problems import Problem, random_problem
 from .recover import recover
-from .run.loop import Snapshot, solve
+from .run import Snapshot, solve
 from .run.result import Result, load_result
 from .sets import Affine, Ball, DataSet, ProximalStep, project_data, project_sparse
 from .solvers import (

@@ -12,7 +12,7 @@ from .backend.checks import choice, reject
 from .backend.devices import place, too_many_rows
 from .operators import Operator, as_operator
 from .problems import Problem
-from .run.loop import Snapshot, solve
+from .run import Snapshot, solve
 from .run.result import Result
 from .run.trace import Measure
 from .solvers import METHODS, MethodName
@@ -54,7 +54,7 @@ def recover(
     max_seconds: float | None = None,
     tol: float | None = None,
     callback: Callable[[Snapshot], Any] | None = None,
-    record: Iterable[str] | Mapping[str, Measure] = ("gap",),
+    record: Iterable[str] | Mapping[str, Measure] | None = None,
     record_at: int | Iterable[int] = 10,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
@@ -88,15 +88,16 @@ def recover(
     max_seconds : float, optional
         The maximum time in seconds. Only the time spent iterating counts. By default there is no limit.
     tol : float, optional
-        A row has converged when its gap is at most ``tol`` times the norm of its starting point. The default is 1e-6,
-        or 1e-4 in single precision. Converged rows leave the batch and take no further time.
+        A row has converged when the method's stopping criterion is at most ``tol`` times the norm of its starting
+        point. The default is 1e-6, or 1e-4 in single precision. Converged rows leave the batch and take no further
+        time.
     callback : callable, optional
         Called with a :class:`~sparsect.Snapshot` after every iteration, or on a GPU at least every 25 iterations. If it
         returns True, the run stops.
     record : iterable of str or mapping of str to callable, optional
-        The measures stored in ``result.history``: names among 'gap', 'residual_norm', 'converged', 'support' and 'x',
-        or a mapping from names to functions of a snapshot, for example
-        ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``.
+        The measures stored in ``result.history``: names among 'residual_norm', 'converged', 'support', 'x' and the name
+        of the method's stopping criterion (``Solver.criterion``), or a mapping from names to functions of a snapshot,
+        for example ``{"snr": lambda run: sparsect.snr_db(truth, run.x)}``. The default is the stopping criterion.
     record_at : int or iterable of int, optional
         The interval between recorded iterations, or the list of iterations to record. The time spent on recording is
         not counted.

@@ -152,7 +152,7 @@ def _whole(parts: list[tuple[np.ndarray[Any, Any], Result]], seconds: float) -> 
     xp = namespace(results[0].x)
     values = {
         name: take_rows(xp.concat([getattr(result, name) for result in results], axis=0), order)
-        for name in Result.PER_ROW
+        for name in results[0].per_row()
     }
     spent = {name: sum(getattr(result, name) for result in results) for name in ("setup_seconds", "seconds")}
     spent["seconds"] += seconds

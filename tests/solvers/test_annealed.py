@@ -200,7 +200,7 @@ class TestUnknownSparsity:
         for noise_norm in (None, float(problem.noise_norm[0])):
             result = sparsect.recover(problem.Phi, problem.y[0], "auto", noise_norm=noise_norm)
             assert result.x.shape == (150,)
-            assert isinstance(result.gap, float)
+            assert isinstance(result.residual_norm, float)
             assert result.sparsity == "auto"
 
     def test_a_result_without_sparsity_is_kept_in_a_file(self, tmp_path):

@@ -24,7 +24,7 @@ from ..problems import Problem, random_problem
 from ..recover import DEFAULT
 from ..recover import recover as sparsect_recover
 from ..reporting import plots
-from ..run.loop import Snapshot
+from ..run import Snapshot
 from ..run.result import Result
 from ..tuning import Training
 from .common import NAMES, bar_on_terminal, check_outputs, configured, on_a_device
@@ -63,7 +63,7 @@ Examples:
 @click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")
 @click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations at the most.")
 @click.option("--max-seconds", type=float, help="Seconds of iterating at the most.")
-@click.option("--tol", type=float, help="Stop a signal when its gap is this small, relative to its start.")
+@click.option("--tol", type=float, help="Stop a signal when its criterion is this small, relative to its start.")
 @click.option("--out", metavar="FILE.npz", help="Write x and everything about the run here.")
 @click.option("--plot", metavar="FILE.png", help="Draw the outcome here (.png, .svg or .pdf).")
 @click.option("--checkpoint", metavar="FILE.npz", help="Save the run here; the same command again goes on from it.")
@@ -90,7 +90,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
         problem = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
     limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "device")}
-    with _progress(options["max_iter"], problem.batch, options["quiet"]) as show:
+    with _progress(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
         # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
         several = options["sparsity"] == "auto" and options["noise_norm"] is not None
         limits |= {"noise_norm": options["noise_norm"], "callback": None if several else show}
@@ -218,8 +218,8 @@ def _dense(array: Any) -> Any:
 class _progress:
     """A progress bar that is a callback of the iteration."""
 
-    def __init__(self, total: int, batch: int, quiet: bool) -> None:
-        self._batch, self._shown_at = batch, 0.0
+    def __init__(self, criterion: str, total: int, batch: int, quiet: bool) -> None:
+        self._criterion, self._batch, self._shown_at = criterion.replace("_", " "), batch, 0.0
         self._bar = bar_on_terminal(quiet)
         self._task = self._bar.add_task("iterations", total=total)
 
@@ -235,7 +235,8 @@ class _progress:
         now = time.monotonic()
         if now - self._shown_at > 0.1:
             self._shown_at = now
-            text = f"gap {float(np.median(to_numpy(run.gap))):.2e}, {int(run.converged.sum())}/{self._batch} converged"
+            median, converged = float(np.median(to_numpy(run.criterion))), int(run.converged.sum())
+            text = f"{self._criterion} {median:.2e}, {converged}/{self._batch} converged"
             self._bar.update(self._task, completed=run.iteration, description=text)
         return False
 
@@ -249,7 +250,8 @@ def _report(problem: Problem, result: Result, written: list[str]) -> None:
     columns["residual / ||y||"] = [
         f"{value:.2e}" for value in np.atleast_1d(result.residual_norm) / np.where(y_norm > 0, y_norm, 1)
     ]
-    columns["gap"] = [f"{value:.2e}" for value in np.atleast_1d(result.gap)]
+    if result.gap is not None:
+        columns["gap"] = [f"{value:.2e}" for value in np.atleast_1d(result.gap)]
     columns["iterations"] = [str(value) for value in np.atleast_1d(result.n_iter)]
     if result.stable is not None:
         columns["support stable"] = ["yes" if value else "no" for value in np.atleast_1d(result.stable)]

@@ -45,7 +45,7 @@ def check_format(path: str | os.PathLike[str]) -> None:
 
 
 def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> None:
-    """Draw the first signal, the agreement of all entries, and the gap over the iterations.
+    """Draw the first signal, the agreement of all entries, and the recorded measure over the iterations.
 
     Where the true x is known, estimates are compared with it; elsewhere Phi x is compared with y.
 
@@ -64,7 +64,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     x = np.atleast_2d(to_numpy(result.x))
     _signal(figure.add_subplot(grid[0, :]), problem, x)
     _agreement(figure.add_subplot(grid[1, 0]), problem, x)
-    _gaps(figure.add_subplot(grid[1, 1]), result)
+    _history(figure.add_subplot(grid[1, 1]), result)
     m, n = problem.operator.shape
     figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {problem.sparsity}", fontsize=11)
     _write(figure, path)
@@ -100,13 +100,14 @@ def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
     axes.plot(across, up, ".", color=ESTIMATE, markersize=2, alpha=0.5, rasterized=True)
 
 
-def _gaps(axes: Axes, result: Result) -> None:
-    """Draw the gap over the iterations, one line for each signal."""
+def _history(axes: Axes, result: Result) -> None:
+    """Draw the first recorded measure, by default the stopping criterion, with one line for each signal."""
     history = result.history
-    axes.set(xlabel="iteration", ylabel="gap", title="distance between the two sets")
-    if "gap" in history and history["gap"].size:
-        gap = history["gap"].reshape(len(history["iteration"]), -1)
-        shown = np.where(gap > 0, gap, np.nan)
+    name = next((name for name in history if name not in ("iteration", "seconds")), "nothing recorded")
+    axes.set(xlabel="iteration", ylabel=name.replace("_", " "), title="convergence")
+    if name in history and history[name].size:
+        values = history[name].reshape(len(history["iteration"]), -1)
+        shown = np.where(values > 0, values, np.nan)
         axes.plot(history["iteration"], shown[:, :50], color=ESTIMATE, linewidth=0.8, alpha=0.6)
         if np.isfinite(shown).any():
             axes.set_yscale("log")

@@ -18,13 +18,13 @@ from ..backend.writing import check_writable
 from .trace import Trace
 
 if TYPE_CHECKING:
-    from .loop import Run
+    from .run import Run
 
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 # The arrays saved for finished rows.
-ANSWERS = ("rows", "x", "gap", "converged", "n_iter", "stable", "lost")
+FINISHED = ("rows", "x", "criterion", "converged", "n_iter", "stable", "diverged")
 CHECKSUM = "checksum"
 
 
@@ -60,18 +60,18 @@ class Checkpoint:
 
     def write(self) -> None:
         """Save the current state of the run."""
-        progress = self.run.progress
+        state = self.run.state
         arrays = {
             "identity": np.array(self.identity),
             "response": self.response,
-            "iteration": np.array(progress.iteration),
+            "iteration": np.array(state.iteration),
             "seconds": np.array([self.run.clock.seconds, self.run.setup_seconds]),
-            "rows": progress.rows,
+            "rows": state.rows,
         }
-        arrays |= {f"state/{name}": to_numpy(value) for name, value in progress.state.arrays().items()}
+        arrays |= {f"state/{name}": to_numpy(value) for name, value in state.state.arrays().items()}
         arrays |= {f"history/{name}": column for name, column in self.trace.history().items()}
-        for index, answers in enumerate(progress.done):
-            arrays |= {f"done/{index}/{name}": to_numpy(getattr(answers, name)) for name in ANSWERS}
+        for index, finished in enumerate(state.done):
+            arrays |= {f"done/{index}/{name}": to_numpy(getattr(finished, name)) for name in FINISHED}
         files.write_npz(self.path, arrays | {CHECKSUM: np.array(checksum(arrays))})
 
     def _restore(self) -> None:
@@ -81,18 +81,18 @@ class Checkpoint:
         found, response = str(arrays["identity"]), arrays["response"]
         if found != self.identity:
             self._refuse(_first_difference(found, self.identity))
-        if not _alike(response, self.response, self.run.problem.operator.shape[0]):
+        if not _same_operator(response, self.response, self.run.problem.operator.shape[0]):
             self._refuse("another Phi, or Phi factored otherwise")
         try:
             if str(arrays.pop(CHECKSUM)) != checksum(arrays):
                 raise ValueError("its checksum does not match")
-            self._go_on(arrays)
+            self._resume(arrays)
         except KeyError as error:
             raise InputError(f"{self.path}: damaged, {error.args[0]} is missing") from None
         except ValueError as error:
             raise InputError(f"{self.path}: damaged ({error})") from None
 
-    def _go_on(self, arrays: Arrays) -> None:
+    def _resume(self, arrays: Arrays) -> None:
         run = self.run
         seconds = _expect(arrays, "seconds", (2,), np.float64)
         within("seconds", seconds, 0, np.finfo(np.float64).max)
@@ -101,14 +101,14 @@ class Checkpoint:
         history = self._history(arrays, iteration)
         done: list[dict[str, Any]] = []
         while f"done/{len(done)}/rows" in arrays:
-            done.append(self._answers(arrays, f"done/{len(done)}/", iteration))
+            done.append(self._finished(arrays, f"done/{len(done)}/", iteration))
         rows = _expect(arrays, "rows", (-1,), np.int64)
-        everything = np.concatenate([*(part["rows"] for part in done), rows])
-        if not np.array_equal(np.sort(everything), np.arange(run.problem.batch)):
+        all_rows = np.concatenate([*(part["rows"] for part in done), rows])
+        if not np.array_equal(np.sort(all_rows), np.arange(run.problem.batch)):
             raise ValueError("rows that are done and rows that are not do not make up the batch")
         state = self._state(arrays, rows, iteration)
         if rows.size:
-            self._check_answer("the answer so far", to_numpy(run.estimate(run.scaled.take(rows), state)))
+            self._check_solution("the solution so far", to_numpy(run.estimate(run.scaled.take(rows), state)))
         self.trace.restore(history)
         run.restore(iteration, rows, state, done)
         run.clock.seconds, run.setup_seconds = seconds.tolist()
@@ -116,7 +116,7 @@ class Checkpoint:
     def _state(self, arrays: Arrays, rows: np.ndarray[Any, Any], iteration: int) -> Any:
         """Return the solver's state, after comparing dtype, shape and finiteness of each array with a fresh state."""
         run, found = self.run, {}
-        fresh = run.progress.state
+        fresh = run.state.state
         for name, value in fresh.arrays().items():
             before, grows = to_numpy(value), name in fresh.growing
             shape = (rows.size, *((-1,) * (before.ndim - 1) if grows else before.shape[1:]))
@@ -124,7 +124,7 @@ class Checkpoint:
             if not grows and not (np.isfinite(array) | ~np.isfinite(before[rows])).all():
                 raise ValueError(f"state/{name} has entries that are NaN or infinite")
             found[name] = array
-        within("state/gap", found["gap"], 0, np.inf)
+        within("state/criterion", found["criterion"], 0, np.inf)
         for name in {"taken", "unchanged"} & set(found):
             within(f"state/{name}", found[name], 0, iteration)
         # The compiled kernels expect contiguous rows.
@@ -137,21 +137,22 @@ class Checkpoint:
         }
         return dataclasses.replace(fresh, **placed)
 
-    def _answers(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
+    def _finished(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
         """Return the saved arrays of a group of finished rows, validated."""
         problem, n = self.run.problem, self.run.problem.operator.shape[1]
         rows = _expect(arrays, f"{prefix}rows", (-1,), np.int64)
         x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
-        gap = _expect(arrays, f"{prefix}gap", rows.shape, to_numpy(self.run.progress.state.gap).dtype)
+        dtype = to_numpy(self.run.state.state.criterion).dtype
+        criterion = _expect(arrays, f"{prefix}criterion", rows.shape, dtype)
         n_iter = _expect(arrays, f"{prefix}n_iter", rows.shape, np.int64)
-        self._check_answer(f"{prefix}x", x)
-        within(f"{prefix}gap", gap, 0, np.inf)
+        self._check_solution(f"{prefix}x", x)
+        within(f"{prefix}criterion", criterion, 0, np.inf)
         within(f"{prefix}n_iter", n_iter, 0, iteration)
-        truths = ("converged", "stable", "lost")
-        flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in truths}
-        return {"rows": rows, "x": x, "gap": gap, "n_iter": n_iter} | flags
+        names = ("converged", "stable", "diverged")
+        flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in names}
+        return {"rows": rows, "x": x, "criterion": criterion, "n_iter": n_iter} | flags
 
-    def _check_answer(self, name: str, x: np.ndarray[Any, Any]) -> None:
+    def _check_solution(self, name: str, x: np.ndarray[Any, Any]) -> None:
         like = self.run.scaled.y
         with np.errstate(over="ignore", invalid="ignore"):
             image = to_numpy(norm(self.run.scaled.operator.forward(from_numpy(x, like))))
@@ -245,7 +246,7 @@ def _response(run: Run) -> np.ndarray[Any, Any]:
     return np.concatenate(answers, axis=1)
 
 
-def _alike(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:
+def _same_operator(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], m: int) -> bool:
     """Whether two responses belong to the same Phi: the m measurements agree and, if both contain it, the image.
 
     An operator shared by several runs may already be factored when a run starts whose solver does not need the

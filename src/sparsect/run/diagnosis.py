@@ -21,7 +21,7 @@ NOISE = 2.0
 UNEQUAL = 10.0
 
 
-def ran_away(count: int, batch: int) -> str | None:
+def diverged_rows(count: int, batch: int) -> str | None:
     """Describe the rows that diverged.
 
     Parameters
@@ -36,8 +36,8 @@ def ran_away(count: int, batch: int) -> str | None:
     str or None
         The text of the warning, or None if no row diverged.
     """
-    advice = "settings nearer to the defaults or a wider dtype avoid that"
-    return f"{count} of {batch} rows ran away and keep the answer they had before: {advice}" if count else None
+    advice = "settings closer to the defaults or a wider dtype avoid that"
+    return f"{count} of {batch} rows diverged and keep their solution from before: {advice}" if count else None
 
 
 def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:

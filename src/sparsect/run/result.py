@@ -30,14 +30,15 @@ class Result:
         True where x is not zero.
     residual_norm : array, shape (batch,)
         The norm of the residual, ||Phi x - y||.
-    gap : array, shape (batch,)
-        A distance that vanishes when a solution is found: between the last two points compared by the solver, or
-        ||Phi x - y||. The documentation of each solver defines it.
+    gap : array, shape (batch,), or None
+        The distance between the two sets where the solver last compared them. None for solvers whose stopping criterion
+        is not such a distance.
     converged : array of bool, shape (batch,)
-        Whether the row has converged: either gap <= tol * scale, where scale is the norm of the solver's starting point
-        (the norm of y if the gap is a residual), or the solver has settled and further steps would not change the
-        solution. False if the run ended at a limit of iterations or seconds, if the row diverged, or if the iteration
-        broke down. It does not tell how well x fits the data; see ``residual_norm``.
+        Whether the row has converged: either criterion <= tol * scale, where criterion is the solver's stopping
+        criterion and scale the norm of its starting point (the norm of y if the criterion is a residual), or the solver
+        has settled and further steps would not change the solution. False if the run ended at a limit of iterations or
+        seconds, if the row diverged, or if the iteration broke down. It does not tell how well x fits the data; see
+        ``residual_norm``.
     n_iter : array of int, shape (batch,)
         The number of iterations of each row. On a GPU, where rows are checked only at intervals, it can be a few too
         many.
@@ -65,7 +66,7 @@ class Result:
     >>> result.support.sum(axis=1).tolist()
     [12, 12, 12]
     >>> sorted(result.history)
-    ['gap', 'iteration', 'seconds']
+    ['disagreement', 'iteration', 'seconds']
     """
 
     PER_ROW: ClassVar[tuple[str, ...]] = ("x", "support", "residual_norm", "gap", "converged", "n_iter", "stable")
@@ -73,7 +74,6 @@ class Result:
     x: Array
     support: Array
     residual_norm: Array
-    gap: Array
     converged: Array
     n_iter: Array
     setup_seconds: float
@@ -81,6 +81,7 @@ class Result:
     history: dict[str, np.ndarray[Any, Any]]
     method: str
     sparsity: int | str
+    gap: Array | None = None
     stable: Array | None = None
 
     def __repr__(self) -> str:
@@ -110,6 +111,17 @@ class Result:
             "seconds": f"{self.seconds:.3g} (set-up {self.setup_seconds:.3g})",
         }
 
+    def per_row(self) -> dict[str, Array]:
+        """Return the arrays with one row for each signal, by name, without those that are None.
+
+        Returns
+        -------
+        dict of str to array
+            The arrays.
+        """
+        rows = {name: getattr(self, name) for name in self.PER_ROW}
+        return {name: value for name, value in rows.items() if value is not None}
+
     def first(self) -> Result:
         """Remove the batch axis from the result of a batch of one signal.
 
@@ -118,10 +130,8 @@ class Result:
         Result
             The result of the signal.
         """
-        rows = {name: getattr(self, name) for name in self.PER_ROW}
         fields: dict[str, Any] = {
-            name: value if value is None else value[0, ...] if value.ndim > 1 else to_numpy(value).item()
-            for name, value in rows.items()
+            name: value[0, ...] if value.ndim > 1 else to_numpy(value).item() for name, value in self.per_row().items()
         }
         history = {name: column[:, 0] if column.shape[1:2] == (1,) else column for name, column in self.history.items()}
         return dataclasses.replace(self, history=history, **fields)
@@ -134,8 +144,9 @@ class Result:
         Result
             The same result with NumPy arrays.
         """
-        rows = {name: getattr(self, name) for name in self.PER_ROW}
-        arrays: dict[str, Any] = {name: to_numpy(value) for name, value in rows.items() if hasattr(value, "ndim")}
+        arrays: dict[str, Any] = {
+            name: to_numpy(value) for name, value in self.per_row().items() if hasattr(value, "ndim")
+        }
         return dataclasses.replace(self, **arrays)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -215,7 +226,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     """
     arrays = files.read_npz(path)
     history = {name.partition("/")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("history/")}
-    if missing := set(KINDS) - set(arrays) - {"stable"}:
+    if missing := set(KINDS) - set(arrays) - {"gap", "stable"}:
         raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(missing))} missing")
     found = {name: arrays[name] for name in KINDS if name in arrays}
     if problem := _first_problem(found, history):

@@ -13,7 +13,8 @@ import numpy as np
 from ..backend.arrays import Array, to_numpy
 from ..backend.checks import choice, reject, shown, whole_number
 
-MEASURES = ("gap", "residual_norm", "converged", "support", "x")
+# What can be recorded of any solver, besides its stopping criterion.
+MEASURES = ("residual_norm", "converged", "support", "x")
 
 Measure = Callable[[Any], Array]
 
@@ -51,14 +52,20 @@ class Trace:
 
     Parameters
     ----------
-    record : iterable of str or mapping of str to callable
-        Names among ``MEASURES``, or a mapping from names to functions of a snapshot.
+    criterion : str
+        The name of the solver's stopping criterion.
+    record : iterable of str, mapping of str to callable, or None
+        Names among ``MEASURES`` and ``criterion``, or a mapping from names to functions of a snapshot. None stands for
+        the stopping criterion alone.
     record_at : int or iterable of int
         The interval between recorded iterations, or the iterations themselves.
     """
 
-    def __init__(self, record: Iterable[str] | Mapping[str, Measure], record_at: int | Iterable[int]) -> None:
+    def __init__(
+        self, criterion: str, record: Iterable[str] | Mapping[str, Measure] | None, record_at: int | Iterable[int]
+    ) -> None:
         self.measures: dict[str, Measure] = {}
+        record = criterion if record is None else record
         names = [record] if isinstance(record, str) else _items(record)
         if names is None or not all(isinstance(name, str) for name in names):
             raise reject("record", shown(record), "names of measures, or a mapping from names to functions")
@@ -67,10 +74,10 @@ class Trace:
                 raise reject("record", repr(name), "another name, since iteration and seconds are always recorded")
             given = record[name] if isinstance(record, Mapping) else None
             if given is None:
-                choice("record", name, MEASURES)
+                choice("record", name, (criterion, *MEASURES))
             elif not callable(given):
                 raise reject("record", f"{shown(given)} for {name!r}", "a function of a snapshot")
-            self.measures[name] = given or _attribute(name)
+            self.measures[name] = given or _attribute("criterion" if name == criterion else name)
         self.period: int | None = None
         self.moments: list[int] = []
         moments = _items(record_at)

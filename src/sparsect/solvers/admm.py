@@ -69,8 +69,8 @@ class ADMM(Solver):
     """Alternating direction method of multipliers with p-shrinkage.
 
     It minimizes 1/2 ||Phi x - y||^2 + lam G_p(z) subject to x = z, where G_p is the penalty whose proximal step is
-    p-shrinkage [1]_. At p = 1 the penalty is the l1 norm and the solution is that of the lasso. The *gap* is the norm
-    of x - z and of the change of z taken together; it vanishes at a fixed point.
+    p-shrinkage [1]_. At p = 1 the penalty is the l1 norm and the solution is that of the lasso. The stopping
+    criterion is sqrt(||x - z||^2 + ||z - z_old||^2), the norm of the primal and the dual residual together.
 
     Parameters
     ----------
@@ -107,8 +107,9 @@ class ADMM(Solver):
     """
 
     name: ClassVar[str] = "admm"
+    criterion: ClassVar[str] = "primal_dual_residual"
     compiled: ClassVar[bool] = True
-    leaps: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
 
     mu: float = 0.3162
     lam: float = 0.03981
@@ -124,8 +125,8 @@ class ADMM(Solver):
         data = DataProjection(problem, ProximalStep(self.mu))
         target, radius = data.target(problem)
         z, steps = data.space.correction(target, self.mu)[0], 0 * radius
-        gap = namespace(radius).full_like(radius, float("inf"))
-        return ADMMState(z=z, point=z, target=target, radius=radius, gap=gap, scale=norm(z), taken=steps)
+        unknown = namespace(radius).full_like(radius, float("inf"))
+        return ADMMState(z=z, point=z, target=target, radius=radius, criterion=unknown, scale=norm(z), taken=steps)
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
         """Update x, z and u once."""
@@ -134,8 +135,8 @@ class ADMM(Solver):
         w = data.correction(data.image(state.point), state.target, state.radius)[0]
         moved = state.z - w
         z = shrink(moved, self.lam / self.mu, self.p)
-        gap = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
-        return dataclasses.replace(state, z=z, point=2 * z - moved, gap=gap, taken=state.taken + 1)
+        residual = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
+        return dataclasses.replace(state, z=z, point=2 * z - moved, criterion=residual, taken=state.taken + 1)
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
         """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU."""
@@ -153,7 +154,7 @@ class ADMM(Solver):
         """Take up to ``count`` steps with compiled kernels and return their number; may change ``state`` in place."""
         if not isinstance(space, SingularVectors):
             return None
-        changing = {name: getattr(state, name) for name in ("z", "point", "gap", "taken")}
+        changing = {name: getattr(state, name) for name in ("z", "point", "criterion", "taken")}
         found = shrink_steps(space.basis, state.target, self.mu, self.lam, self.p, count, goal, changing)
         return None if found is None else (dataclasses.replace(state, **found[0]), found[1])
 

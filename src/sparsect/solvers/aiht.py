@@ -42,7 +42,7 @@ class NormalizedIHT(Solver):
 
     One step is x <- P_A(x + mu Phi^H (y - Phi x)) [1]_. The step size mu is optimal for the current support. If the
     support would change, mu is reduced until mu <= 0.99 ||d||^2 / ||Phi d||^2, where d is the change of x, so that the
-    cost ||y - Phi x|| never increases. The *gap* is this cost.
+    cost ||y - Phi x|| never increases. The stopping criterion is this cost.
 
     Notes
     -----
@@ -66,14 +66,14 @@ class NormalizedIHT(Solver):
 
     name: ClassVar[str] = "niht"
     scale_free = True
-    gap_is_residual: ClassVar[bool] = True
+    criterion: ClassVar[str] = "iterate_residual"
 
     def init(self, problem: Problem) -> HardThresholdingState:
         """Start from x = 0."""
         wide, size = problem.in_double(), norm(problem.y)
         x = namespace(wide.y).zeros_like(wide.operator.adjoint(wide.y))
         return HardThresholdingState(
-            x=x, residual=wide.y, previous=x, previous_residual=wide.y, gap=size, scale=size, settled=size == 0
+            x=x, residual=wide.y, previous=x, previous_residual=wide.y, criterion=size, scale=size, settled=size == 0
         )
 
     def step(self, problem: Problem, state: HardThresholdingState) -> HardThresholdingState:
@@ -87,7 +87,7 @@ class NormalizedIHT(Solver):
             residual=residual,
             previous=state.x,
             previous_residual=state.residual,
-            gap=namespace(x).astype(norm(residual), state.gap.dtype),
+            criterion=namespace(x).astype(norm(residual), state.criterion.dtype),
             settled=change <= epsilon(x) ** 0.7 * norm(x),
         )
 

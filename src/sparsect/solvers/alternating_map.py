@@ -39,9 +39,9 @@ class AlternatingMapState(State):
 class AlternatingMap(Solver):
     """The Alternating Map x <- P_A(P_B(x)).
 
-    The paper compares the Difference Map with it (section 2.1). It resembles ECME for known sparsity. The *gap* is ||x
-    - P_B(x)|| before thresholding, the distance between the sets where they were last compared. A row settles when a
-    step no longer changes it, usually at a point of A that is not in B.
+    The paper compares the Difference Map with it (section 2.1). It resembles ECME for known sparsity. The
+    stopping criterion is the *gap* ||x - P_B(x)||, the distance from the point of A that a step starts from to B. A row
+    settles when a step no longer changes it, usually at a point of A that is not in B.
 
     Parameters
     ----------
@@ -59,6 +59,7 @@ class AlternatingMap(Solver):
 
     name: ClassVar[str] = "alternating-map"
     uses_noise_norm: ClassVar[bool] = True
+    criterion: ClassVar[str] = "gap"
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
@@ -82,7 +83,7 @@ class AlternatingMap(Solver):
             image=data.image_of_sparse(x),
             target=target,
             radius=radius,
-            gap=namespace(radius).full_like(radius, float("inf")),
+            criterion=namespace(radius).full_like(radius, float("inf")),
             scale=norm(correction),
             settled=radius < 0,
         )
@@ -93,7 +94,7 @@ class AlternatingMap(Solver):
         w, _ = data.correction(state.image, state.target, state.radius)
         x = keep_largest(state.x - w, problem.sparsity)
         settled = norm(x - state.x) <= 4 * epsilon(x) * norm(x)
-        return dataclasses.replace(state, x=x, gap=norm(w), settled=settled, image=data.image_of_sparse(x))
+        return dataclasses.replace(state, x=x, criterion=norm(w), settled=settled, image=data.image_of_sparse(x))
 
     def estimate(self, problem: Problem, state: AlternatingMapState) -> Array:
         """Return x."""

@@ -32,10 +32,11 @@ class State:
 
     Attributes
     ----------
-    gap : array, shape (batch,)
-        A distance that vanishes when a solution is found.
+    criterion : array, shape (batch,)
+        The stopping criterion, a number of at least 0 that vanishes when a solution is found. ``Solver.criterion`` says
+        what it measures.
     scale : array, shape (batch,)
-        The reference for ``tol``: a row has converged when gap <= tol * scale.
+        The reference for ``tol``: a row has converged when criterion <= tol * scale.
     settled : array of bool, shape (batch,), or None
         True where further steps do not change the solution. None if that cannot happen.
     failed : array of bool, shape (batch,), or None
@@ -54,9 +55,9 @@ class State:
     >>> @dataclass(frozen=True, kw_only=True)
     ... class MyState(sparsect.State):
     ...     x: np.ndarray
-    >>> state = MyState(x=np.zeros((3, 8)), gap=np.ones(3), scale=np.ones(3))
+    >>> state = MyState(x=np.zeros((3, 8)), criterion=np.ones(3), scale=np.ones(3))
     >>> sorted(state.arrays())
-    ['gap', 'scale', 'x']
+    ['criterion', 'scale', 'x']
     >>> state.take(np.array([0, 2])).x.shape
     (2, 8)
     """
@@ -64,7 +65,7 @@ class State:
     # Names of the fields whose rows become longer during a run.
     growing: ClassVar[frozenset[str]] = frozenset()
 
-    gap: Array
+    criterion: Array
     scale: Array
     settled: Any = None
     failed: Any = None
@@ -131,7 +132,7 @@ def joined(rows: Sequence[np.ndarray[Any, Any]] | None, parts: Sequence[Any]) ->
         The joined state.
     """
     names = parts[0].arrays()
-    xp = namespace(parts[0].gap)
+    xp = namespace(parts[0].criterion)
     whole = {name: xp.concat([getattr(part, name) for part in parts], axis=0) for name in names}
     state = dataclasses.replace(parts[0], **whole)
     return state if rows is None else state.take(np.argsort(np.concatenate(rows)))
@@ -169,7 +170,7 @@ def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
     Parameters
     ----------
     goal : array, shape (batch,)
-        A row is finished when its gap is at most its goal, or when it has settled or failed.
+        A row is finished when its criterion is at most its goal, or when it has settled or failed.
     before, after : State
         The states before and after the step.
 
@@ -178,8 +179,8 @@ def kept_where_done(goal: np.ndarray[Any, Any], before: Any, after: Any) -> Any:
     State
         ``before`` in finished rows, ``after`` in the others.
     """
-    xp = namespace(before.gap)
-    done = before.gap <= xp.astype(from_numpy(goal, before.gap), before.gap.dtype)
+    xp = namespace(before.criterion)
+    done = before.criterion <= xp.astype(from_numpy(goal, before.criterion), before.criterion.dtype)
     for ended in (before.settled, before.failed):
         done = done if ended is None else done | ended
     return chosen(done, before, after)
@@ -204,9 +205,9 @@ def in_blocks(
     like : array, shape (batch, length)
         An array as large as the largest one of the state, from which the size of the blocks follows.
     count : int
-        The number of steps. Rows whose gap reaches ``goal`` take fewer.
+        The number of steps. Rows whose criterion reaches ``goal`` take fewer.
     goal : array, shape (batch,)
-        The gap at which each row is finished.
+        The criterion at which each row is finished.
     some_steps : callable
         A function ``some_steps(problem, state, taken, goal)`` that takes at least one step, and stops at the latest
         when a row is finished. ``taken`` is the number of steps taken before. It returns the new state and the number
@@ -227,7 +228,7 @@ def in_blocks(
         while taken < count:
             running, steps = some_steps(part, running, taken, goal[rows])
             taken += steps
-            done = to_numpy(running.gap) <= goal[rows]
+            done = to_numpy(running.criterion) <= goal[rows]
             if taken < count and done.any():
                 places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
                 going = np.flatnonzero(~done)
@@ -303,12 +304,14 @@ class Solver(ABC):
         What the solver requires. A problem that does not meet a requirement is rejected before anything is computed.
     uses_noise_norm : bool
         Whether the solver uses the noise level of the problem.
-    gap_is_residual : bool
-        Whether the gap is ||Phi x - y||, in the units of y instead of those of x.
+    criterion : str
+        What the stopping criterion of a state measures, and its name in ``result.history``: "gap" for the distance
+        between the two sets, "iterate_residual" for ||Phi x - y|| of the iterate (in the units of y; all others are in
+        those of x), "change" (the default) for the change of x in a step, or another name.
     compiled : bool
         Whether the solver has compiled kernels. It is then run on a tiny problem before the clock starts.
-    leaps : bool
-        Whether several ``steps`` in one call are faster on a CPU than one call for each.
+    combines_steps : bool
+        Whether several steps in one call of ``steps`` are faster on a CPU than one call for each step.
 
     Examples
     --------
@@ -323,19 +326,19 @@ class Solver(ABC):
     >>> @dataclass(frozen=True)
     ... class IHT(sparsect.Solver):
     ...     name = "iht"
-    ...     gap_is_residual = True
+    ...     criterion = "iterate_residual"
     ...     mu: float = 0.3
     ...
     ...     def init(self, problem):
     ...         size = np.linalg.norm(problem.y, axis=1)
-    ...         return IHTState(x=0 * problem.operator.adjoint(problem.y), gap=size, scale=size)
+    ...         return IHTState(x=0 * problem.operator.adjoint(problem.y), criterion=size, scale=size)
     ...
     ...     def step(self, problem, state):
     ...         residual = problem.y - problem.operator.forward(state.x)
     ...         moved = state.x + self.mu * problem.operator.adjoint(residual)
     ...         x = sparsect.project_sparse(moved, problem.sparsity)
-    ...         gap = np.linalg.norm(problem.y - problem.operator.forward(x), axis=1)
-    ...         return replace(state, x=x, gap=gap)
+    ...         left = np.linalg.norm(problem.y - problem.operator.forward(x), axis=1)
+    ...         return replace(state, x=x, criterion=left)
     ...
     ...     def estimate(self, problem, state):
     ...         return state.x
@@ -348,9 +351,9 @@ class Solver(ABC):
     name: ClassVar[str]
     needs: ClassVar[frozenset[Requirement]] = frozenset()
     uses_noise_norm: ClassVar[bool] = False
-    gap_is_residual: ClassVar[bool] = False
+    criterion: ClassVar[str] = "change"
     compiled: ClassVar[bool] = False
-    leaps: ClassVar[bool] = False
+    combines_steps: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, problem: Problem) -> Any:
@@ -411,7 +414,7 @@ class Solver(ABC):
         state : State
             The current state.
         goal : array, shape (batch,)
-            The gap at which each row is finished. Rows that reach it take no further steps.
+            The criterion at which each row is finished. Rows that reach it take no further steps.
         fractions : sequence of float
             One number from 0 to 1 for each step: the fraction of the run's iterations or seconds that has passed before
             the step. It lets the schedule of a solver follow the budget.

@@ -58,7 +58,8 @@ class DifferenceMap(Solver):
         f_A(x) = P_A(x) - (P_A(x) - x) / beta
         f_B(x) = P_B(x) + (P_B(x) - x) / beta
 
-    The *gap* ||P_A(f_B(x)) - P_B(f_A(x))|| vanishes when a solution is found.
+    The stopping criterion is the *gap* ||P_A(f_B(x)) - P_B(f_A(x))||, the distance between a point of A and a point of
+    B. It vanishes when a solution is found.
 
     Parameters
     ----------
@@ -102,6 +103,7 @@ class DifferenceMap(Solver):
 
     name: ClassVar[str] = "difference-map"
     uses_noise_norm: ClassVar[bool] = True
+    criterion: ClassVar[str] = "gap"
     compiled: ClassVar[bool] = True
 
     beta: float = 0.14
@@ -132,7 +134,7 @@ class DifferenceMap(Solver):
             sparse_image=sparse_image,
             target=target,
             radius=radius,
-            gap=namespace(radius).full_like(radius, float("inf")),
+            criterion=namespace(radius).full_like(radius, float("inf")),
             scale=norm(correction),
         )
 
@@ -143,7 +145,7 @@ class DifferenceMap(Solver):
         if state.sparse is None:
             w, w_image = data.correction(state.image, state.target, state.radius)
             in_A, x, gap, _ = advance(state.x, w, state.x, s)
-            return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, gap=gap)
+            return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, criterion=gap)
         f_A_image = (1 - 1 / beta) * state.sparse_image + state.image / beta
         both, both_images = data.correction(xp.stack([state.image, f_A_image]), state.target, state.radius)
         w, z, z_image = both[0, ...], both[1, ...], both_images[1, ...]
@@ -153,7 +155,7 @@ class DifferenceMap(Solver):
         images = data.image_of_sparse(xp.stack([in_A, sparse]))
         image = beta * (images[0, ...] + z_image) - (beta - 1) * state.sparse_image
         gap = norm(x - state.x) / abs(beta)
-        return dataclasses.replace(state, x=x, gap=gap, image=image, sparse=sparse, sparse_image=images[1, ...])
+        return dataclasses.replace(state, x=x, criterion=gap, image=image, sparse=sparse, sparse_image=images[1, ...])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
         """Take several steps, on a GPU with fused kernels if possible.
@@ -175,15 +177,15 @@ class DifferenceMap(Solver):
             after = difference_steps(space.basis, state.target, alpha, s, self.beta, count, now)
             return None if after is None else dataclasses.replace(state, **after)
         xp, schedule = namespace(state.x), Schedule([alpha] * count, [s] * count, [False] * count)
-        steps = xp.zeros_like(state.gap)
-        now = {"x": state.x, "image": state.image, "sparse": xp.zeros_like(state.x), "gap": state.gap}
+        steps = xp.zeros_like(state.criterion)
+        now = {"x": state.x, "image": state.image, "sparse": xp.zeros_like(state.x), "criterion": state.criterion}
         now |= {"taken": steps, "unchanged": steps, "total": None, "power": None, "count": None}
         never = np.full(problem.batch, -1.0)
         after = search_steps(space.basis, state.target, schedule, 1.0, never, now, compared=False)
         return (
             None
             if after is None
-            else dataclasses.replace(state, **{name: after[0][name] for name in ("x", "image", "gap")})
+            else dataclasses.replace(state, **{name: after[0][name] for name in ("x", "image", "criterion")})
         )
 
     def estimate(self, problem: Problem, state: DifferenceMapState) -> Array:

@@ -41,8 +41,8 @@ class IRLS(Solver):
     """Iteratively reweighted least squares for the l_p penalty.
 
     It minimizes the sum of ``(|x_i|^2 + epsilon)^(p/2)`` with Phi x close to y by weighted least squares, while epsilon
-    goes to 0 [1]_. The *gap* is ||x - P_A(x)||, the distance from the data-consistent x to the sparse set, plus the
-    change of x, plus the remaining smoothing by epsilon.
+    goes to 0 [1]_. The stopping criterion is ||x - P_A(x)||, the distance from the data-consistent x to the
+    sparse set, plus the change of x, plus sqrt(epsilon) ||x||, the smoothing that is left.
 
     Parameters
     ----------
@@ -80,6 +80,7 @@ class IRLS(Solver):
     """
 
     name: ClassVar[str] = "irls"
+    criterion: ClassVar[str] = "distance_from_sparse"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
     scale_free = True
 
@@ -99,15 +100,15 @@ class IRLS(Solver):
         length = norm(problem.y) / max(problem.sparsity, 1) ** 0.5
         unit = xp.where(length > 0, length, xp.ones_like(length)) / _column_norm(space, problem)
         x = space.correction(target, 0.0)[0] / unit[:, None]
-        gap = xp.full_like(unit, float("inf"))
+        unknown = xp.full_like(unit, float("inf"))
         return IRLSState(
             x=x,
             unit=unit,
             epsilon=xp.ones_like(unit),
             target=target / (unit * _column_norm(space, problem))[:, None],
-            gap=gap,
+            criterion=unknown,
             scale=unit * norm(x),
-            settled=gap < 0,
+            settled=unknown < 0,
         )
 
     def step(self, problem: Problem, state: IRLSState) -> IRLSState:
@@ -123,7 +124,7 @@ class IRLS(Solver):
             state,
             x=x,
             epsilon=xp.where(shrinks, epsilon / 10, epsilon),
-            gap=state.unit
+            criterion=state.unit
             * (norm(x - keep_largest(x, problem.sparsity)) + change + xp.where(last, 0 * size, smoothing)),
             settled=last & (change <= 1e-6 * size),
         )

@@ -81,7 +81,8 @@ class LeastAngleRegression(Solver):
 
     It follows the lasso path from x = 0; in each step, one column joins or leaves the active set [1]_. After k steps, x
     is the minimizer of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change happens
-    (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The *gap* is the norm of the residual.
+    (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The stopping
+    criterion is the norm of the residual of x.
 
     Notes
     -----
@@ -106,9 +107,9 @@ class LeastAngleRegression(Solver):
     name: ClassVar[str] = "lars"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.REAL, Requirement.HOST})
     scale_free = True
-    gap_is_residual: ClassVar[bool] = True
+    criterion: ClassVar[str] = "iterate_residual"
     compiled: ClassVar[bool] = True
-    leaps: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> LeastAngleState:
         """Start from x = 0."""
@@ -126,7 +127,7 @@ class LeastAngleRegression(Solver):
             skip=np.full(batch, -1),
             energy=energy,
             floor=100 * epsilon(energy) * largest,
-            gap=np.sqrt(energy),
+            criterion=np.sqrt(energy),
             scale=np.sqrt(energy),
             settled=largest == 0,
             taken=np.zeros(batch, dtype=np.int64),
@@ -137,7 +138,7 @@ class LeastAngleRegression(Solver):
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Take one step of the path for each of ``fractions``, until the gap is at most ``goal``."""
+        """Take one step of the path for each of ``fractions``, until the residual is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import least_angle
 
@@ -152,8 +153,8 @@ class LeastAngleRegression(Solver):
             np.maximum(goal, 0) ** 2, fresh["taken"],
             work=count * (int(state.size.max(initial=0)) + 4) * gram.shape[0],
         )  # fmt: skip
-        gap = np.sqrt(np.maximum(fresh["energy"], 0))
-        return dataclasses.replace(state, **fresh, gap=gap, settled=fresh["taken"] < state.taken + count)
+        residual = np.sqrt(np.maximum(fresh["energy"], 0))
+        return dataclasses.replace(state, **fresh, criterion=residual, settled=fresh["taken"] < state.taken + count)
 
     def estimate(self, problem: Problem, state: LeastAngleState) -> Array:
         """Return P_A(x), the s largest entries of x."""

@@ -67,8 +67,8 @@ class OrthogonalMatchingPursuit(Solver):
 
     Each iteration selects the column with the largest correlation with the residual, and fits y by least squares on all
     selected columns [1]_. A row settles after s selections, when its residual is at most ``noise_norm`` (if given),
-    when its remaining correlations are rounding errors, or when no linearly independent column is left. The *gap* is
-    the norm of the residual.
+    when its remaining correlations are rounding errors, or when no linearly independent column is left. The stopping
+    criterion is the norm of the residual.
 
     Notes
     -----
@@ -93,10 +93,10 @@ class OrthogonalMatchingPursuit(Solver):
     name: ClassVar[str] = "omp"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.HOST})
     scale_free = True
-    gap_is_residual: ClassVar[bool] = True
+    criterion: ClassVar[str] = "iterate_residual"
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
-    leaps: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
     fitted = True
     follow_freedom: ClassVar[bool] = False
 
@@ -116,7 +116,7 @@ class OrthogonalMatchingPursuit(Solver):
             a=np.zeros((batch, s), dtype=exact.dtype),
             energy=energy,
             goal=goal,
-            gap=np.sqrt(energy).astype(problem.y.real.dtype),
+            criterion=np.sqrt(energy).astype(problem.y.real.dtype),
             scale=np.sqrt(energy).astype(problem.y.real.dtype),
             settled=(energy <= goal) | (s == 0),
             taken=count,
@@ -127,7 +127,7 @@ class OrthogonalMatchingPursuit(Solver):
         return self.steps(problem, state, np.zeros(problem.batch), [0.0])
 
     def steps(self, problem: Problem, state: Any, goal: Array, fractions: Sequence[float]) -> Any:
-        """Select one column for each of ``fractions``, until the gap is at most ``goal``."""
+        """Select one column for each of ``fractions``, until the residual is at most ``goal``."""
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -154,7 +154,7 @@ class OrthogonalMatchingPursuit(Solver):
             freedom=freedom,
             energy=energy,
             taken=taken,
-            gap=np.sqrt(np.maximum(energy, 0)).astype(state.gap.dtype),
+            criterion=np.sqrt(np.maximum(energy, 0)).astype(state.criterion.dtype),
             settled=(taken < limit) | (taken >= problem.sparsity) | (energy <= state.goal),
         )
 

@@ -144,7 +144,7 @@ class StagewiseOMP(Solver):
 
     Each stage selects all columns whose correlation with the residual exceeds a threshold, and fits y by least squares
     on all selected columns [1]_. A row settles when no column is selected, or before the number of columns reaches the
-    number of rows of Phi. The *gap* is the norm of the residual.
+    number of rows of Phi. The stopping criterion is the norm of the residual of x.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class StagewiseOMP(Solver):
 
     name: ClassVar[str] = "stomp"
     scale_free = True
-    gap_is_residual: ClassVar[bool] = True
+    criterion: ClassVar[str] = "iterate_residual"
 
     threshold: ThresholdRule = FalseDiscoveryRate()
     stages: int = 10
@@ -197,7 +197,7 @@ class StagewiseOMP(Solver):
         xp, scale = namespace(x), norm(problem.y)
         stage = xp.zeros(scale.shape, dtype=xp.int64, device=x.device)
         return StagewiseState(
-            x=x, support=x != 0, residual=problem.y, stage=stage, gap=scale, scale=scale, settled=scale == 0
+            x=x, support=x != 0, residual=problem.y, stage=stage, criterion=scale, scale=scale, settled=scale == 0
         )
 
     def step(self, problem: Problem, state: StagewiseState) -> StagewiseState:
@@ -221,7 +221,7 @@ class StagewiseOMP(Solver):
             support=support,
             residual=residual,
             stage=stage,
-            gap=norm(residual),
+            criterion=norm(residual),
             settled=stuck | (stage >= self.stages),
         )
 

@@ -35,7 +35,7 @@ class SubspacePursuit(Solver):
 
     A support of s columns is kept. Each step adds the s columns with the largest correlation with the residual, fits y
     by least squares on them, and keeps the s largest entries [1]_. A row settles when its residual no longer decreases,
-    as in the reference. The *gap* is the norm of the residual.
+    as in the reference. The stopping criterion is the norm of the residual.
 
     Notes
     -----
@@ -62,14 +62,14 @@ class SubspacePursuit(Solver):
 
     name: ClassVar[str] = "subspace-pursuit"
     scale_free = True
-    gap_is_residual: ClassVar[bool] = True
+    criterion: ClassVar[str] = "iterate_residual"
 
     def init(self, problem: Problem) -> SubspacePursuitState:
         """Start from the fit on the s columns with the largest correlation with y."""
         support = keep_largest(problem.operator.adjoint(problem.y), problem.sparsity) != 0
         x, residual = _fit(problem, support)
         scale = norm(problem.y)
-        return SubspacePursuitState(x=x, residual=residual, gap=norm(residual), scale=scale, settled=scale == 0)
+        return SubspacePursuitState(x=x, residual=residual, criterion=norm(residual), scale=scale, settled=scale == 0)
 
     def step(self, problem: Problem, state: SubspacePursuitState) -> SubspacePursuitState:
         """Extend the support, fit, prune and fit again; rows whose residual does not decrease stay as they are."""
@@ -79,13 +79,13 @@ class SubspacePursuit(Solver):
         added = keep_largest(problem.operator.adjoint(state.residual), more if s else 0) != 0
         wide = on_support(problem.operator, problem.y, (state.x != 0) | added)
         x, residual = _fit(problem, keep_largest(wide, s) != 0)
-        gap = norm(residual)
-        worse = gap >= state.gap
+        criterion = norm(residual)
+        worse = criterion >= state.criterion
         return dataclasses.replace(
             state,
             x=xp.where(worse[:, None], state.x, x),
             residual=xp.where(worse[:, None], state.residual, residual),
-            gap=xp.where(worse, state.gap, gap),
+            criterion=xp.where(worse, state.criterion, criterion),
             settled=worse,
         )
 

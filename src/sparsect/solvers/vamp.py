@@ -25,8 +25,9 @@ from .base import Requirement, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
-# Messages have exploded if their gap grows by more than this factor in a step. Rows that settle stay far below it.
-EXPLODED = 100.0
+# Messages have diverged if their disagreement grows by more than this factor in a step, far more than in rows that
+# settle.
+DIVERGED = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +71,8 @@ class VectorAMP(Solver):
     It is Bayes-optimal if Phi is sufficiently random, and thus shows how well any method could do [1]_. The prior of x
     is zero with probability 1 - density and otherwise normal with the given variance; the noise is normal. Parameters
     among density, variance and noise_variance that are not given are learned from each row by expectation maximization,
-    starting from density = s/n. The *gap* is ||x1 - x2||, see the notes. Dictionaries are not random, so the iteration
-    can diverge for them.
+    starting from density = s/n. The stopping criterion is ||x1 - x2||, the disagreement of the two estimates in the
+    notes. Dictionaries are not random, so the iteration can diverge for them.
 
     Parameters
     ----------
@@ -112,6 +113,7 @@ class VectorAMP(Solver):
     """
 
     name: ClassVar[str] = "vamp"
+    criterion: ClassVar[str] = "disagreement"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.SPECTRUM})
     uses_noise_norm: ClassVar[bool] = True
 
@@ -154,7 +156,7 @@ class VectorAMP(Solver):
         zero = 0 * space.correction(target, 0.0)[0]
         state = MessageState(
             x=zero, r=zero, gamma=one, density=density, variance=variance, noise_variance=noise, target=target,
-            defect=space.defect(problem.y, target), gap=xp.full_like(one, float("inf")),
+            defect=space.defect(problem.y, target), criterion=xp.full_like(one, float("inf")),
             scale=norm(zero) + xp.sqrt(n * density * variance), failed=one < 0,
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
@@ -192,15 +194,15 @@ class VectorAMP(Solver):
             learned = dataclasses.replace(learned, noise_variance=noise)
         floor = 1e-6 * state.density * variance
         _, r, gamma, _ = self._linear(problem, learned, x, 1 / xp.where(error > floor, error, floor))
-        return dataclasses.replace(learned, r=r, gamma=gamma, gap=xp.full_like(gamma, float("inf")))
+        return dataclasses.replace(learned, r=r, gamma=gamma, criterion=xp.full_like(gamma, float("inf")))
 
     def step(self, problem: Problem, state: Any) -> Any:
-        """Exchange messages once; rows whose messages explode keep their previous state."""
+        """Exchange messages once; rows whose messages diverge keep their previous state."""
         after = self.exchange(problem, state)
-        over = exploded(state, after)
-        if not on_host(over) or bool(namespace(over).any(over)):
-            after = chosen(over, state, after)
-        return dataclasses.replace(after, failed=over)
+        failed = diverged(state, after)
+        if not on_host(failed) or bool(namespace(failed).any(failed)):
+            after = chosen(failed, state, after)
+        return dataclasses.replace(after, failed=failed)
 
     def exchange(self, problem: Problem, state: Any) -> Any:
         """Pass both messages, and update the prior by one step of expectation maximization.
@@ -238,7 +240,7 @@ class VectorAMP(Solver):
             x=x,
             r=keep * r + (1 - keep) * state.r,
             gamma=keep * gamma + (1 - keep) * state.gamma,
-            gap=norm(x - x2),
+            criterion=norm(x - x2),
         )
 
     def _linear(
@@ -274,8 +276,8 @@ class VectorAMP(Solver):
         return xp.where(fits[:, None], x, xp.zeros_like(x))
 
 
-def exploded(before: MessageState, after: MessageState) -> Array:
-    """Return the rows whose messages suddenly disagree.
+def diverged(before: MessageState, after: MessageState) -> Array:
+    """Return the rows whose two estimates suddenly disagree.
 
     This can happen when rounding errors are the only noise left.
 
@@ -287,9 +289,9 @@ def exploded(before: MessageState, after: MessageState) -> Array:
     Returns
     -------
     array of bool, shape (batch,)
-        True where the gap has grown by more than the factor ``EXPLODED``.
+        True where the disagreement has grown by more than the factor ``DIVERGED``.
     """
-    return after.gap > EXPLODED * before.gap
+    return after.criterion > DIVERGED * before.criterion
 
 
 def state_evolution(

@@ -48,14 +48,14 @@ def search_steps(
     target : array, shape (batch, rank)
         The data in image coordinates.
     schedule : Schedule
-        Parameters of each step. On a CPU, steps end when the gap of a row has decreased to ``goal``.
+        Parameters of each step. On a CPU, steps end when the criterion of a row has decreased to ``goal``.
     relaxation : float
         Factor of the change of x.
     goal : array, shape (batch,)
-        Gap at which a row is finished.
+        Criterion at which a row is finished.
     state : dict of str to array
-        The arrays ``x, image, sparse, gap, taken, unchanged`` and the sums ``total, power, count``, which may be None.
-        They are changed in place on a CPU.
+        The arrays ``x, image, sparse, criterion, taken, unchanged`` and the sums ``total, power, count``, which may be
+        None. They are changed in place on a CPU.
     compared : bool, optional
         Whether to count for how many steps the supports have not changed.
 
@@ -72,7 +72,7 @@ def search_steps(
     if has_fused_steps(x):
         from . import gpu
 
-        goal = namespace(x).astype(from_numpy(goal, x), state["gap"].dtype)
+        goal = namespace(x).astype(from_numpy(goal, x), state["criterion"].dtype)
         return gpu.search(basis, target, *steps, goal, product_precision(), compared, **state), len(schedule.alphas)
     if is_numpy(namespace(x)) and not is_complex(x):
         from . import cpu
@@ -106,7 +106,7 @@ def difference_steps(
     Returns
     -------
     dict of str to array, or None
-        The new state, which also holds the ``gap``; None where no such kernel is available.
+        The new state, which also holds the ``criterion``; None where no such kernel is available.
     """
     if not has_fused_steps(state["x"]) or not 0 < sparsity < state["x"].shape[-1]:
         return None

@@ -1,7 +1,7 @@
-"""Many steps of the Difference Map on a batch: two kernels and two products each, and no look at the host.
+"""Several steps of the Difference Map on a batch: two kernels and two products for each, without waiting for the GPU.
 
-A correction is needed to few digits, since the next one mends what it leaves; an image says how far x is from agreeing
-with the data, and what it gets wrong stays wrong. Hence the precisions of ``products.py``.
+Errors of a correction are repaired by the next one, so a few digits are enough. Errors of an image remain, because the
+distance of x from the data is computed from it. The precisions of ``gpu_products.py`` are chosen accordingly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _correct(
     IMAGE, TARGET, VALUES, GAINS, COORDINATES, DISTANCE, relaxation,
     n: tl.constexpr, BLOCK: tl.constexpr, MEASURED: tl.constexpr,
 ):  # fmt: skip
-    """Coordinates of the correction of x, and their norm if MEASURED; IMAGE becomes what the next one has of them."""
+    """Compute the coordinates of the correction of x, their norm if MEASURED, and their part of the next IMAGE."""
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     image = tl.load(IMAGE + row * n + j, mask=inside, other=0)
@@ -42,7 +42,10 @@ def _reflect(
     IMAGES, BEFORE, COORDINATES, TARGET, VALUES, GAINS, IMAGE, beta, batch,
     n: tl.constexpr, BLOCK: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """Coordinates of the corrections w of x and z of f_A(x), from the images of P_A(f_B) and P_A(x), now and BEFORE."""
+    """Compute the coordinates of the corrections w of x and z of f_A(x).
+
+    They follow from the images of P_A(f_B(x)) and of P_A(x) after this step and, of the latter, BEFORE it.
+    """
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     below = batch + row
@@ -73,29 +76,30 @@ def search(
     x: Array,
     image: Array,
     sparse: Array,
-    gap: Array,
+    criterion: Array,
     taken: Array,
     unchanged: Array,
     total: Array | None = None,
     power: Array | None = None,
     count: Array | None = None,
 ) -> dict[str, Array]:
-    """``kernels.search.search`` on a GPU: as many steps as there are ``alphas``, and what the state then is, by name.
+    """Take one step for each of ``alphas``, as ``kernels.search.cpu.search`` does, and return the new state by name.
 
-    A row whose gap comes down to its ``goal`` takes no more of them, as its own ``taken`` says; its image is then of no
-    use. ``precision`` is that of products; if ``measured``, the gap takes in the norm of w, and ``unchanged`` counts.
+    A row whose criterion reaches its ``goal`` takes no further steps, and its image is not valid afterwards; ``taken``
+    counts the steps of each row. ``precision`` is the precision of products. If ``measured``, the criterion includes
+    the norm of w, and ``unchanged`` is updated.
     """
     import torch
 
     products = Basis(basis, precision)
     scale = products.scale(x)
     x, u, target, image = x / scale, sparse / scale, products.padded(target / scale), products.padded(image / scale)
-    gap, goal, taken, unchanged = gap / scale, goal / scale, taken.clone(), unchanged.clone()
+    criterion, goal, taken, unchanged = criterion / scale, goal / scale, taken.clone(), unchanged.clone()
     point = products.operands(*x.shape)
     point[:, : x.shape[1]] = u
     coordinates, w = torch.empty_like(image, dtype=products.coordinate), torch.empty_like(x, dtype=products.coordinate)
-    level, distance = torch.zeros_like(gap), torch.zeros_like(gap)
-    sums = {"total": x, "power": gap, "count": gap}
+    level, distance = torch.zeros_like(criterion), torch.zeros_like(criterion)
+    sums = {"total": x, "power": criterion, "count": criterion}
     if total is not None and power is not None and count is not None:
         sums = {"total": total / scale, "power": power / scale**2, "count": count.clone()}
     with tensor_cores(precision != "float32"):
@@ -103,11 +107,11 @@ def search(
             around = (target, products.values, products.gains(alpha), coordinates, distance)
             launch(_correct, image, *around, relaxation, MEASURED=measured)
             products.correct(coordinates, w)
-            rows = (level, distance, gap, goal, taken, unchanged, *sums.values())
+            rows = (level, distance, criterion, goal, taken, unchanged, *sums.values())
             flags = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
             launch(advance_row, x, w, point, u, *rows, kept[step], relaxation, SPLIT=products.split, **flags)
             products.image(point, image, relaxation, add=True)
-    after = {"x": x, "image": image[:, : products.rank].contiguous(), "sparse": u, "gap": gap}
+    after = {"x": x, "image": image[:, : products.rank].contiguous(), "sparse": u, "criterion": criterion}
     after = {name: rescaled(value, scale) for name, value in after.items()}
     if total is not None:
         after |= {"total": rescaled(sums["total"], scale), "power": rescaled(sums["power"], scale**2)}
@@ -128,7 +132,7 @@ def differ(
     sparse: Array,
     sparse_image: Array,
 ) -> dict[str, Array]:
-    """``count`` steps of the map at any beta, and what the state then is, by name."""
+    """Take ``count`` steps of the map at any beta, and return the new state by name."""
     import torch
 
     products = Basis(basis, precision)
@@ -143,21 +147,22 @@ def differ(
     before[batch:] = products.padded(sparse_image / scale)
     coordinates = torch.empty_like(images, dtype=products.coordinate)
     reflected = (1 - 1 / beta) * before[batch:] + image / beta
-    for rows, seen in ((slice(0, batch), image), (slice(batch, None), reflected)):
-        coordinates[rows] = (products.values * seen - target) * gains
+    for rows, part in ((slice(0, batch), image), (slice(batch, None), reflected)):
+        coordinates[rows] = (products.values * part - target) * gains
     wz, points = x.new_empty((2 * batch, n), dtype=products.coordinate), products.operands(2 * batch, n)
     points[batch:, :n] = sparse
-    levels, gap = x.new_zeros(2 * batch), x.new_zeros(batch)
+    levels, criterion = x.new_zeros(2 * batch), x.new_zeros(batch)
     with tensor_cores(precision != "float32"):
         for step in range(count):
             flags = {"LAST": step == count - 1}
             products.correct(coordinates, wz)
-            rest: tuple[Any, ...] = (points, sparse, levels, gap, sparsity, beta, batch)
+            rest: tuple[Any, ...] = (points, sparse, levels, criterion, sparsity, beta, batch)
             launch(difference_row, x, wz, *rest, SPLIT=products.split, **flags)
             products.image(points, images)
             rest = (coordinates, target, products.values, gains, image, beta, batch)
             launch(_reflect, images[:batch], before, *rest, **flags)
             images, before = before, images
-    seen = {"image": image[:, : products.rank], "sparse_image": before[batch:, : products.rank]}
-    after = {"x": x, "sparse": sparse, "gap": gap} | {name: value.contiguous() for name, value in seen.items()}
+    after = {"x": x, "sparse": sparse, "criterion": criterion}
+    after |= {"image": image[:, : products.rank].contiguous()}
+    after |= {"sparse_image": before[batch:, : products.rank].contiguous()}
     return {name: rescaled(value, scale) for name, value in after.items()}

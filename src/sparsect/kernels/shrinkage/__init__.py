@@ -22,11 +22,11 @@ def shrink_steps(
     mu, lam, p : float
         Parameters as in ``solvers.admm``.
     count : int
-        Maximum number of steps. On a CPU, steps end when the gap of a row has decreased to ``goal``.
+        Maximum number of steps. On a CPU, steps end when the criterion of a row has decreased to ``goal``.
     goal : array, shape (batch,)
-        Gap at which a row is finished.
+        Criterion at which a row is finished.
     state : dict of str to array
-        The arrays ``z``, ``point``, ``gap`` and ``taken``; changed in place on a CPU.
+        The arrays ``z``, ``point``, ``criterion`` and ``taken``; changed in place on a CPU.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Many steps of ADMM on a block of rows, in place: two products each, and one pass that shrinks and moves on."""
+"""Several steps of ADMM on a block of rows, in place: two products for each step, and one pass over the entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matrix = np.ndarray[Any, Any]
 
 @compiled
 def _move(j, w, moved, after, z, point):
-    """Put what an entry was shrunk to in its place; returns what that adds to the square of the gap."""
+    """Store a shrunken entry and update the point; return the entry's part of the squared criterion."""
     apart, change = point[j] - w[j] - after, after - z[j]
     z[j] = after
     point[j] = after + after - moved
@@ -22,7 +22,7 @@ def _move(j, w, moved, after, z, point):
 
 @compiled
 def _simple_power(w, threshold, twice, z, point):
-    """A step of one row where the exponent is 1, 3/2 or 2, half of ``twice``; returns the gap."""
+    """Take a step of one row where the exponent ``twice / 2`` is 1, 3/2 or 2; return the criterion."""
     number = z.dtype.type
     total, one, zero, tiny = number(0), number(1), number(0), number(1e-30)
     for j in range(z.size):
@@ -35,7 +35,7 @@ def _simple_power(w, threshold, twice, z, point):
 
 @compiled
 def _any_power(w, threshold, exponent, z, point):
-    """The same for any exponent; powers are slow, and taken only of what is not shrunk to zero."""
+    """Take a step of one row for any exponent; powers are slow, and computed only for entries that stay nonzero."""
     number = z.dtype.type
     total = number(0)
     for j in range(z.size):
@@ -47,13 +47,13 @@ def _any_power(w, threshold, exponent, z, point):
 
 
 @compiled
-def _shrink(w, threshold, exponent, z, point, gap):
+def _shrink(w, threshold, exponent, z, point, criterion):
     number, twice = z.dtype.type, round(2 * exponent)
     for row in range(z.shape[0]):
         if twice == 2 * exponent and 2 <= twice <= 4:
-            gap[row] = _simple_power(w[row], number(threshold), twice, z[row], point[row])
+            criterion[row] = _simple_power(w[row], number(threshold), twice, z[row], point[row])
         else:
-            gap[row] = _any_power(w[row], number(threshold), number(exponent), z[row], point[row])
+            criterion[row] = _any_power(w[row], number(threshold), number(exponent), z[row], point[row])
 
 
 def shrink(
@@ -66,17 +66,17 @@ def shrink(
     goal: Matrix,
     z: Matrix,
     point: Matrix,
-    gap: Matrix,
+    criterion: Matrix,
     taken: Matrix,
 ) -> int:
-    """Take ``count`` steps or fewer: until a row's gap comes down to its goal. Returns how many were taken.
+    """Take ``count`` steps, but stop when the criterion of a row reaches its goal; return the number of steps.
 
     Parameters
     ----------
     basis : V (n, rank), V^T, and the singular values of Phi
     target : (batch, rank), the data in image coordinates
     mu, lam, p : as in ``solvers.admm``
-    z and what follows : the state, changed in place
+    z to taken : the state, changed in place
     """
     analysis, synthesis, values = basis
     gains = values / (values * values + z.dtype.type(mu))
@@ -88,9 +88,9 @@ def shrink(
         coordinates *= weights
         coordinates -= start
         np.matmul(coordinates, synthesis, out=w)
-        _shrink(w, lam / mu, 2 - p, z, point, gap)
+        _shrink(w, lam / mu, 2 - p, z, point, criterion)
         steps += 1
-        if (gap <= goal).any():
+        if (criterion <= goal).any():
             break
     taken += steps
     return steps

@@ -1,4 +1,4 @@
-"""Many steps of ADMM on a batch, as in ``kernels.shrinkage``: two products each, and one kernel for the rest."""
+"""Several steps of ADMM on a batch: two products and one kernel for each step."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _shrunk(m, threshold, p, HALF: tl.constexpr):
 
 @triton.jit
 def _shrink(
-    Z, POINT, W, START, CODES, NEXT, GAP, threshold, p,
+    Z, POINT, W, START, CODES, NEXT, CRITERION, threshold, p,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, HALF: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """One step, in place, of z and the point; W is short of w by START. The LAST writes both elsewhere, and the gap."""
+    """Update z and the point in place, with w = W - START; the LAST step also writes CODES, NEXT and the criterion."""
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     z = tl.load(Z + row * n + j, mask=inside, other=0).to(tl.float32)
@@ -38,7 +38,7 @@ def _shrink(
         if SPLIT:
             point += tl.load(place + n, mask=inside, other=0).to(tl.float32)
         apart, change = point - w - after, after - z
-        tl.store(GAP + row, tl.sqrt(tl.sum(apart * apart + change * change, 0)))
+        tl.store(CRITERION + row, tl.sqrt(tl.sum(apart * apart + change * change, 0)))
         tl.store(NEXT + row * n + j, 2 * after - moved, mask=inside)
         tl.store(CODES + row * n + j, after, mask=inside)
     tl.store(Z + row * n + j, after, mask=inside)
@@ -64,18 +64,18 @@ def shrink(
     z: Array,
     point: Array,
 ) -> dict[str, Array]:
-    """``count`` steps of ADMM, and what the state then is, by name."""
+    """Take ``count`` steps of ADMM, and return the new state by name."""
     import torch
 
     analysis, synthesis, values = basis
     gains = values / (values * values + mu)
-    # Images are wanted only for corrections, so that gains and singular values go into the matrix.
+    # Images are needed for corrections only, so the matrix includes the gains and the singular values.
     products = Basis((analysis * (values * gains), synthesis, values), precision)
     scale = products.scale(z, point)
     coordinates = products.padded(target * (gains / scale)).to(products.coordinate)
     operand = products.operands(*z.shape)
     launch(_operand, rescaled(point, 1 / scale), operand, SPLIT=products.split)
-    codes, after, gap = torch.empty_like(z), torch.empty_like(z), z.new_empty(z.shape[0])
+    codes, after, criterion = torch.empty_like(z), torch.empty_like(z), z.new_empty(z.shape[0])
     z = (z / scale).to(products.coordinate)
     start, w = torch.empty_like(z), torch.empty_like(z)
     with tensor_cores(precision != "float32"):
@@ -84,5 +84,5 @@ def shrink(
             products.image(operand, coordinates)
             products.correct(coordinates, w)
             flags = {"SPLIT": products.split, "HALF": p == 0.5, "LAST": step == count - 1}
-            launch(_shrink, z, operand, w, start, codes, after, gap, lam / mu / scale, p, **flags)
-    return {name: rescaled(value, scale) for name, value in (("z", codes), ("point", after), ("gap", gap))}
+            launch(_shrink, z, operand, w, start, codes, after, criterion, lam / mu / scale, p, **flags)
+    return {name: rescaled(value, scale) for name, value in (("z", codes), ("point", after), ("criterion", criterion))}

@@ -72,7 +72,7 @@ def advance(
         The points P_A(x - 2 w) of A.
     moved : array, shape (batch, n)
         The next points x + relaxation (u - P_B(x)).
-    gap : array, shape (batch,)
+    change : array, shape (batch,)
         Norm of the change of x.
     changed : array of bool, shape (batch,)
         Whether the supports of u and ``before`` differ.
@@ -83,10 +83,10 @@ def advance(
         from . import cpu
 
         moved, u = x.copy(), before.copy()
-        level, gap, changed = np.zeros(batch, x.dtype), np.empty(batch, x.dtype), np.empty(batch, bool)
-        rest = (relaxation, moved, u, level, gap, changed)
+        level, change, changed = np.zeros(batch, x.dtype), np.empty(batch, x.dtype), np.empty(batch, bool)
+        rest = (relaxation, moved, u, level, change, changed)
         over_rows(cpu.advance, batch, contiguous(w), sparsity, *rest, work=PASSES * n)
-        return u, moved, gap, changed
+        return u, moved, change, changed
     if has_kernels(x) and 0 < sparsity < n:
         from . import gpu
 

@@ -94,7 +94,7 @@ def keep(first, last, v, s, out):
 
 
 @compiled
-def advance(first, last, w, s, relaxation, x, u, level, gap, changed):
+def advance(first, last, w, s, relaxation, x, u, level, length, changed):
     """A step of the map at beta = 1 for every row, in place: see ``plain.py``; u is ``before`` at first.
 
     ``level`` holds each row's threshold: a guess at first, which decides how soon the new one is found and no more.
@@ -121,5 +121,5 @@ def advance(first, last, w, s, relaxation, x, u, level, gap, changed):
             here[j] += difference
             differences += one if (point == zero) != (kept[j] == zero) else zero
             kept[j] = point
-        gap[row] = np.sqrt(total)
+        length[row] = np.sqrt(total)
         changed[row] = differences > zero

@@ -90,7 +90,7 @@ def _keep(V, KEPT, s, n: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["s"])
 def advance_row(
-    X, W, POINT, U, LEVEL, DISTANCE, GAP, GOAL, TAKEN, UNCHANGED, TOTAL, POWER, COUNT, s, relaxation,
+    X, W, POINT, U, LEVEL, DISTANCE, CRITERION, GOAL, TAKEN, UNCHANGED, TOTAL, POWER, COUNT, s, relaxation,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, COMPARED: tl.constexpr, AVERAGED: tl.constexpr,
     LAST: tl.constexpr,
 ):  # fmt: skip
@@ -101,7 +101,7 @@ def advance_row(
     """
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     goal = tl.load(GOAL + row)
-    if tl.load(GAP + row) <= goal:
+    if tl.load(CRITERION + row) <= goal:
         return
     inside = j < n
     x = tl.load(X + row * n + j, mask=inside, other=0)
@@ -117,9 +117,9 @@ def advance_row(
     tl.store(X + row * n + j, x + change, mask=inside)
     store_operand(place, u, inside, n, SPLIT)
     distance = tl.load(DISTANCE + row)
-    gap = tl.sqrt(tl.sum(change * change, 0) + distance * distance)
-    tl.store(GAP + row, gap)
-    if LAST | (gap <= goal):
+    criterion = tl.sqrt(tl.sum(change * change, 0) + distance * distance)
+    tl.store(CRITERION + row, criterion)
+    if LAST | (criterion <= goal):
         tl.store(U + row * n + j, u, mask=inside)
     if COMPARED:
         same = tl.sum(((u == 0) != (before == 0)).to(tl.int32), 0) == 0
@@ -134,7 +134,7 @@ def advance_row(
 
 @triton.jit(do_not_specialize=["s"])
 def difference_row(
-    X, WZ, POINTS, SPARSE, LEVELS, GAP, s, beta, batch,
+    X, WZ, POINTS, SPARSE, LEVELS, CRITERION, s, beta, batch,
     n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
     """One step of the map at any beta, in place; WZ holds w, then z, of all rows, POINTS P_A(f_B(x)), then P_A(x).
@@ -162,7 +162,7 @@ def difference_row(
     store_operand(POINTS + below * width + j, sparse, inside, n, SPLIT)
     if LAST:
         tl.store(SPARSE + row * n + j, sparse, mask=inside)
-    tl.store(GAP + row, tl.sqrt(tl.sum((moved - x) * (moved - x), 0)) / tl.abs(beta))
+    tl.store(CRITERION + row, tl.sqrt(tl.sum((moved - x) * (moved - x), 0)) / tl.abs(beta))
 
 
 def keep(v: Array, s: int) -> Array:
@@ -178,8 +178,8 @@ def keep(v: Array, s: int) -> Array:
 def advance(x: Array, w: Array, before: Array, s: int, relaxation: float) -> tuple[Array, Array, Array, Array]:
     """The step of ``plain.py`` for (batch, n) arrays on a GPU, 0 < s < n."""
     moved, u = x.contiguous().clone(), before.contiguous().clone()
-    level, distance, gap, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
+    level, distance, change, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
     goal -= 1
-    rest = (level, distance, gap, goal, taken, unchanged, moved, power, power, s, relaxation)
+    rest = (level, distance, change, goal, taken, unchanged, moved, power, power, s, relaxation)
     launch(advance_row, moved, w.contiguous(), u, u, *rest, SPLIT=False, COMPARED=True, AVERAGED=False, LAST=False)
-    return u, moved, gap, unchanged == 0
+    return u, moved, change, unchanged == 0

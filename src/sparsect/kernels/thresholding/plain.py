@@ -59,7 +59,7 @@ def advance(x: Array, w: Array, u: Array, before: Array, relaxation: float) -> t
         The points of A, as given.
     moved : array, shape (batch, n)
         The next points.
-    gap : array, shape (batch,)
+    change : array, shape (batch,)
         Norm of the change of x.
     changed : array of bool, shape (batch,)
         Whether the supports of u and ``before`` differ.

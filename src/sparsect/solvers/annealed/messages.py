@@ -8,16 +8,16 @@ from collections.abc import Callable
 from ...backend.arrays import Array, epsilon, namespace, on_host
 from ...problems import Problem
 from ..base import chosen
-from ..vamp import VectorAMP, exploded
+from ..vamp import VectorAMP, diverged
 from .state import AnnealedState, Phase
 
 # Damping makes messages that start close to a solution settle; undamped, they oscillate.
 MESSAGES = VectorAMP(damping=0.6)
 # The fields that message passing adds to the state of the map.
 PRIOR = ("r", "gamma", "density", "variance", "noise_variance", "defect")
-# Messages have diverged if their gap, relative to the scale of the row, exceeds this.
+# Messages have diverged if their disagreement, relative to the scale of the row, exceeds this.
 AWAY = 10.0
-# Messages have settled if their relative gap is below this times the square root of machine epsilon: further
+# Messages have settled if their relative disagreement is below this times the square root of machine epsilon: further
 # exchanges would only oscillate.
 SETTLED = 0.01
 
@@ -54,10 +54,10 @@ def message_step(
     after = MESSAGES.exchange(problem, state)
     phase = xp.full_like(state.phase, int(Phase.MESSAGES))
     after = dataclasses.replace(after, sparse=nonzeros(after), phase=phase)
-    failed = ~found & (exploded(state, after) | ~(after.gap <= AWAY * state.scale))
+    failed = ~found & (diverged(state, after) | ~(after.criterion <= AWAY * state.scale))
     kept = found | failed
     if not on_host(kept) or bool(xp.any(kept)):
         after = chosen(kept, before, after)
-    settled = found | (~failed & (after.gap <= SETTLED * epsilon(state.x) ** 0.5 * state.scale))
+    settled = found | (~failed & (after.criterion <= SETTLED * epsilon(state.x) ** 0.5 * state.scale))
     changed = xp.any((after.sparse == 0) != (before.sparse == 0), axis=-1)
     return dataclasses.replace(after, settled=settled, failed=failed), changed

@@ -15,7 +15,7 @@ from .state import AnnealedState
 # The length of a step relative to that of the Difference Map.
 RELAXATION = 1.5
 # The fields of the state that a step changes.
-CHANGING = ("x", "image", "sparse", "gap", "taken", "unchanged", "total", "power", "count")
+CHANGING = ("x", "image", "sparse", "criterion", "taken", "unchanged", "total", "power", "count")
 
 
 def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: float) -> tuple[AnnealedState, Array]:
@@ -41,11 +41,11 @@ def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: fl
     """
     data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched))), plan.kept(searched)
     w, w_image = data.correction(state.image, state.target, state.radius)
-    u, x, gap, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
+    u, x, change, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
     image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
     sums: dict[str, Any] = {}
     if plan.averages(searched):
         sums = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}
-    # A fixed point of the relaxed map need not agree with the data, so the gap includes the distance w to B.
-    gap = namespace(gap).sqrt(gap**2 + squared_norm(w))
-    return dataclasses.replace(state, x=x, image=image, sparse=u, gap=gap, **sums), changed
+    # A fixed point of the relaxed map need not agree with the data, so the criterion includes the distance w to B.
+    criterion = namespace(change).sqrt(change**2 + squared_norm(w))
+    return dataclasses.replace(state, x=x, image=image, sparse=u, criterion=criterion, **sums), changed

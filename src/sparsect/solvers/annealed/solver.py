@@ -71,8 +71,9 @@ class AnnealedDifferenceMap(Solver):
     (:class:`~sparsect.VectorAMP`), started from the average and its spread, turns it into a posterior mean. If the map
     has found a point of both sets, this point is the solution.
 
-    During the search, the *gap* is the norm of x_new - x and of w taken together. During message passing, it is the
-    disagreement of the messages: if it closes then, the solution no longer changes, but Phi x = y need not hold.
+    The stopping criterion is the disagreement between the sparse point and the data. During the search, it is the gap
+    between the two sets: sqrt(||x_new - x||^2 + ||w||^2). During message passing, it is ||x1 - x2|| of
+    :class:`~sparsect.VectorAMP`: when it vanishes, the solution no longer changes, but Phi x = y need not hold.
 
     Examples
     --------
@@ -85,8 +86,9 @@ class AnnealedDifferenceMap(Solver):
 
     name: ClassVar[str] = "annealed-difference-map"
     uses_noise_norm: ClassVar[bool] = True
+    criterion: ClassVar[str] = "disagreement"
     compiled: ClassVar[bool] = True
-    leaps: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
     scale_free = True
 
     goal: str = "recovery"
@@ -133,7 +135,7 @@ class AnnealedDifferenceMap(Solver):
             sparse=keep_largest(-correction, plan.kept(0.0)),
             target=target,
             radius=radius,
-            gap=xp.full_like(radius, float("inf")),
+            criterion=xp.full_like(radius, float("inf")),
             scale=norm(correction),
             taken=steps,
             unchanged=steps,
@@ -145,7 +147,7 @@ class AnnealedDifferenceMap(Solver):
 
     def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0, begun: bool = False) -> AnnealedState:
         """Take one step of the search or of message passing, as the schedule demands."""
-        xp, plan = namespace(state.gap), Plan.of(problem, self.goal)
+        xp, plan = namespace(state.criterion), Plan.of(problem, self.goal)
         searched = plan.searched(fraction)
         if begun or (searched > 1 and bool(xp.any(state.averaged))):
             begun = begun or bool(xp.any(state.passes_messages))

@@ -8,7 +8,7 @@ from enum import IntEnum
 from ...backend.arrays import Array, namespace, squared_norm
 from ..vamp import MessageState
 
-# A row has found a point of both sets if its gap, relative to its scale, is below this.
+# During the search, a row has found a point of both sets if its criterion, relative to its scale, is below this.
 CLOSED = 1e-4
 
 
@@ -66,8 +66,8 @@ class AnnealedState(MessageState):
 
     @property
     def closed(self) -> Array:
-        """Whether the gap of each row shows that it has found a point of both sets or has settled, shape (batch,)."""
-        return self.gap <= CLOSED * self.scale
+        """Whether each row has found a point of both sets (or its messages have settled), shape (batch,)."""
+        return self.criterion <= CLOSED * self.scale
 
     @property
     def averaged(self) -> Array:

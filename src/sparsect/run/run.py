@@ -1,0 +1,252 @@
+"""One run of a solver on a problem: start, advance by a few steps, return the result."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import LARGE, Array, check_magnitude, from_numpy, is_complex, is_numpy, namespace, to_numpy
+from ..backend.checks import reject
+from ..backend.devices import too_many_rows, wait_for
+from ..operators import least_squares
+from ..problems import Problem, Units
+from ..solvers.base import Requirement, Solver
+from .result import Result
+from .snapshot import Snapshot
+from .state import FinishedRows, RunState, is_stable, steps_taken
+from .trace import Clock
+
+# A row whose criterion exceeds this multiple of its scale has diverged.
+DIVERGED = 1e8
+
+
+class Run:
+    """A solver applied to a problem.
+
+    The solver works on ``scaled``, the problem with Phi and y normalized; ``units`` convert its values back.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+    solver : Solver
+        The method.
+    tol : float
+        The tolerance on the stopping criterion, relative to the scale of each row.
+    refit : bool
+        Whether to replace solutions by the least-squares fit on their support.
+    """
+
+    def __init__(self, problem: Problem, solver: Solver, tol: float, refit: bool) -> None:
+        _check_needs(problem, solver)
+        if solver.compiled and is_numpy(namespace(problem.y)):
+            _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
+        self.problem, self.solver, self.refit = problem, solver, refit
+        if solver.scale_free:
+            self.scaled, self.units = problem.to_scale()
+        else:
+            check_magnitude("y", problem.y)
+            self.scaled, self.units = problem, Units(None, None)
+        self.clock = Clock()
+        self.setup_seconds = 0.0
+        with self._clocked():
+            state = solver.init(self.scaled)
+            scale = to_numpy(state.scale)
+            # A row whose starting point overflows cannot converge; it is indistinguishable from one that diverges.
+            self.goal = np.where(np.isfinite(scale), tol * scale, -1.0)
+            if problem.sparsity == 0:
+                # x = 0 is the only candidate, so every row is done at once.
+                self.goal[:] = np.inf
+            self.limit = DIVERGED * scale
+        self.state = RunState(0, np.arange(problem.batch), self.scaled, state, ())
+
+    @contextlib.contextmanager
+    def _clocked(self) -> Iterator[None]:
+        """Count the time of the block: time spent on factoring Phi as set-up, the rest as iterating."""
+        before = self.scaled.operator.factor_seconds
+        # Rows that overflow are detected by their criterion, so the warnings of NumPy are redundant.
+        with (
+            self.clock.running(),
+            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+            too_many_rows(),
+        ):
+            yield
+        spent = self.scaled.operator.factor_seconds - before
+        self.setup_seconds += spent
+        self.clock.seconds -= spent
+
+    def estimate(self, problem: Problem, state: Any) -> Array:
+        """Return the solver's estimate, refitted if requested and if it is not a least-squares fit already.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem restricted to the rows of ``state``.
+        state : State
+            The solver's state.
+
+        Returns
+        -------
+        array, shape (rows, n)
+            The estimates.
+        """
+        x = self.solver.estimate(problem, state)
+        return least_squares.refit(problem.operator, problem.y, x) if self.refit and not self.solver.fitted else x
+
+    def advance(self, fractions: list[float], last: bool) -> None:
+        """Advance every running row by up to one step for each of ``fractions``.
+
+        Parameters
+        ----------
+        fractions : list of float
+            The fraction of the run that has passed before each step, from 0 to 1.
+        last : bool
+            Whether these are the last steps of the run. Finished rows are then not removed from the batch, because
+            no further step would benefit.
+        """
+        before = self.state
+        every = before.rows.size == self.goal.size
+        goal, limit = (values if every else values[before.rows] for values in (self.goal, self.limit))
+        with self._clocked():
+            state = self.solver.steps(before.problem, before.state, goal, fractions)
+            after = dataclasses.replace(before, iteration=before.iteration + len(fractions), state=state)
+            criterion = to_numpy(state.criterion)
+            diverged = ~(criterion <= limit)
+            done = diverged | (criterion <= goal)
+            for ended in (state.settled, state.failed):
+                if ended is not None:
+                    done |= to_numpy(ended)
+            leaving = diverged.any() or (done.any() and not last)
+            self.state = self._without(after, done, diverged, before) if leaving else after
+
+    def converged(self, rows: np.ndarray[Any, Any], state: Any) -> np.ndarray[Any, Any]:
+        """Return whether rows have converged: their criterion is small enough, or the solver has settled.
+
+        Parameters
+        ----------
+        rows : array of int
+            The indices of the rows in the batch.
+        state : State
+            The solver's state for these rows.
+
+        Returns
+        -------
+        array of bool
+            One value for each row.
+        """
+        reached: np.ndarray[Any, Any] = to_numpy(state.criterion) <= self.goal[rows]
+        if state.settled is not None:
+            reached |= to_numpy(state.settled)
+        if state.failed is not None:
+            reached &= ~to_numpy(state.failed)
+        return reached
+
+    def _without(self, now: RunState, done: Any, diverged: Any, before: RunState) -> RunState:
+        """Move finished rows out of ``now``; a row that diverged keeps its solution from before the last step."""
+        finished = list(now.done)
+        for rows, source in ((done & ~diverged, now), (diverged, before)):
+            if rows.any():
+                finished.append(self._finished(source, np.flatnonzero(rows), source is before))
+        kept = np.flatnonzero(~done)
+        return RunState(now.iteration, now.rows[kept], now.problem.take(kept), now.state.take(kept), tuple(finished))
+
+    def _finished(self, now: RunState, rows: np.ndarray[Any, Any], diverged: bool) -> FinishedRows:
+        """Return the current solutions of the given running rows."""
+        state = now.state.take(rows)
+        return FinishedRows(
+            rows=now.rows[rows],
+            x=self.estimate(now.problem.take(rows), state),
+            criterion=state.criterion,
+            converged=self.converged(now.rows[rows], state) & (not diverged),
+            n_iter=steps_taken(state, now.iteration),
+            stable=is_stable(state, now.iteration),
+            diverged=np.full(rows.size, diverged),
+        )
+
+    def restore(self, iteration: int, rows: Any, state: Any, done: list[dict[str, Any]]) -> None:
+        """Continue from the state saved in a checkpoint.
+
+        Parameters
+        ----------
+        iteration : int
+            The number of iterations so far.
+        rows : array of int
+            The rows that are still running.
+        state : State
+            The solver's state for these rows.
+        done : list of dict
+            The fields of :class:`FinishedRows` for each group of finished rows.
+        """
+        like = self.problem.y
+        finished = tuple(
+            FinishedRows(**part | {name: from_numpy(part[name], like) for name in ("x", "criterion")}) for part in done
+        )
+        self.state = RunState(iteration, rows, self.scaled.take(rows), state, finished)
+
+    def result(self, history: dict[str, np.ndarray[Any, Any]]) -> Result:
+        """Return the result, with a batch axis.
+
+        The time of the final estimate counts as iterating; the time of computing its residual does not.
+
+        Parameters
+        ----------
+        history : dict of str to array
+            The recorded measures.
+
+        Returns
+        -------
+        Result
+            The result of all rows.
+        """
+        end = Snapshot(self)
+        with self._clocked():
+            x = wait_for(end.x)
+        with np.errstate(over="ignore", invalid="ignore"), too_many_rows():
+            residual_norm = end.residual_norm
+        gap = end.criterion if self.solver.criterion == "gap" else None
+        fields = {
+            "x": x,
+            "support": end.support,
+            "residual_norm": residual_norm,
+            "gap": from_numpy(gap, x) if gap is not None and is_numpy(namespace(gap)) else gap,
+            "converged": from_numpy(end.converged, end.x),
+            "n_iter": from_numpy(end.n_iter, end.x),
+            "stable": None if end.stable is None else from_numpy(end.stable, end.x),
+        }
+        return Result(
+            **fields,
+            setup_seconds=self.setup_seconds,
+            seconds=self.clock.seconds,
+            history=history,
+            method=repr(self.solver),
+            sparsity=self.problem.sparsity,
+        )
+
+
+def _check_needs(problem: Problem, solver: Solver) -> None:
+    """Reject a problem that the solver cannot handle before anything is computed."""
+    operator = problem.operator
+    missing = {
+        Requirement.DENSE: not operator.is_dense,
+        Requirement.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
+        Requirement.REAL: is_complex(problem.y),
+        Requirement.HOST: not is_numpy(namespace(problem.y)),
+    }
+    for need in solver.needs:
+        if missing[need]:
+            raise reject("method", f"{solver.name!r}, which needs {need.value}", "another one")
+
+
+@lru_cache
+def _compile(solver: Solver, dtype: Any, large: bool) -> None:
+    """Run the solver on a tiny problem to compile its kernels, for large batches those that are used only there."""
+    batch = LARGE // 5 + 1 if large else 1
+    tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((batch, 3)).astype(dtype), 2)
+    with np.errstate(all="ignore"):
+        state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
+        solver.estimate(tiny, state)

@@ -1,0 +1,105 @@
+"""The state of a run as callbacks and measures see it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..backend.arrays import Array, norm
+from .state import is_stable, steps_taken
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class Snapshot:
+    """The state of a run as seen by callbacks and measures.
+
+    A snapshot covers all rows, finished or not. Properties that are expensive are computed on access.
+
+    Parameters
+    ----------
+    run : Run
+        The run, which creates its snapshots itself.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of iterations so far.
+    seconds : float
+        The time spent on iterating so far.
+
+    Examples
+    --------
+    Stop as soon as the residual of every signal is small:
+
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, batch=2, rng=0)
+    >>> def small_residual(snapshot):
+    ...     return bool((snapshot.residual_norm < 1e-2).all())
+    >>> result = sparsect.recover(
+    ...     problem.Phi, problem.y, sparsity=6, method="difference-map", callback=small_residual
+    ... )
+    >>> bool((result.residual_norm < 1e-2).all())
+    True
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._state = run, run.state
+        self.iteration = run.state.iteration
+        self.seconds = run.clock.seconds
+
+    @property
+    def criterion(self) -> Array:
+        """The stopping criterion of each row, shape (batch,); ``Solver.criterion`` says what it measures."""
+        value = self._state.joined([part.criterion for part in self._state.done], self._state.state.criterion)
+        unit = self._run.units.y if self._run.solver.criterion == "iterate_residual" else self._run.units.x
+        return value if unit is None else value * unit
+
+    @property
+    def converged(self) -> Array:
+        """Whether each row has converged, a NumPy array of shape (batch,); see :class:`Result`."""
+        running = self._run.converged(self._state.rows, self._state.state)
+        return self._state.joined([part.converged for part in self._state.done], running)
+
+    @cached_property
+    def _estimate(self) -> Array:
+        """The solver's estimate of each row, in the units of the run."""
+        finished = [part.x for part in self._state.done]
+        if self._state.rows.size:
+            running = self._run.estimate(self._state.problem, self._state.state)
+        else:
+            running = finished[0][:0, ...]
+        return self._state.joined(finished, running)
+
+    @cached_property
+    def x(self) -> Array:
+        """The solver's estimate of each row, shape (batch, n)."""
+        unit = self._run.units.x
+        return self._estimate if unit is None else self._estimate * unit[:, None]
+
+    @property
+    def support(self) -> Array:
+        """The support, shape (batch, n): True where x is not zero."""
+        return self.x != 0
+
+    @property
+    def residual_norm(self) -> Array:
+        """The norm of the residual of each row, ||Phi x - y||, shape (batch,)."""
+        problem, unit = self._run.scaled, self._run.units.y
+        left = norm(problem.operator.forward(self._estimate) - problem.y)
+        return left if unit is None else left * unit
+
+    @property
+    def n_iter(self) -> Array:
+        """The number of steps of each row, a NumPy array of shape (batch,)."""
+        running = steps_taken(self._state.state, self.iteration)
+        return self._state.joined([part.n_iter for part in self._state.done], running)
+
+    @property
+    def stable(self) -> Array | None:
+        """Whether each support is stable, a NumPy array of shape (batch,), or None if the solver does not track it."""
+        if self._state.state.unchanged is None:
+            return None
+        running = is_stable(self._state.state, self.iteration)
+        return self._state.joined([part.stable for part in self._state.done], running)
