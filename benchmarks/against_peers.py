@@ -22,7 +22,7 @@ import spams
 from patches import signals
 
 import sparsect
-from sparsect.backend import files
+from sparsect.backend.writing import replacing
 from sparsect.images.settings import tuned_for_images
 from sparsect.kernels.sparse_product import DENSE_FRACTION
 from sparsect.operators.least_squares import refit
@@ -227,7 +227,7 @@ def draw(points, path):
         axes.set_xlim(0.15, 2500)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle("blue: other packages; grey: other solvers of this one, refitted", fontsize=9, color="#555555")
-    with files.replacing(path) as temporary:
+    with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
     plt.close(figure)
 
@@ -328,7 +328,7 @@ def main():
     packages = ("numpy", "scipy", "numba", "scikit-learn", "spams-bin", "sporco", "skglm", "abess")
     with machine.Report(path, "Quality against time, beside other packages", packages) as report:
         points = quality(folder)
-        with files.replacing(path.with_suffix(".json")) as temporary:
+        with replacing(path.with_suffix(".json")) as temporary:
             temporary.write_text(json.dumps(points))
         draw(points, path.with_suffix(".png"))
         report.section(

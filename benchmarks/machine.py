@@ -8,7 +8,7 @@ import time
 from importlib.metadata import version
 
 import sparsect
-from sparsect.backend import files
+from sparsect.backend.writing import replacing
 
 
 class Report:
@@ -37,7 +37,7 @@ class Report:
         gpu = f"{self._gpu}; " if self._gpu else ""
         machine = f"{gpu}{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
         self._add("", f"{machine}, {versions}; {minutes:.1f} minutes.")
-        with files.replacing(self._path) as temporary:
+        with replacing(self._path) as temporary:
             temporary.write_text("\n".join(self._lines) + "\n")
 
     def _add(self, *lines):

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sparsect import Problem, images, load_dictionary
-from sparsect.backend import files
+from sparsect.backend.writing import replacing
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 from sparsect.tuning import Training, tune
@@ -82,7 +82,7 @@ def main():
         print(f"{method}: {result.values}, mean squared error {result.error:.3e}")
         plots.tuning(result, HERE / "results" / f"tuning-{arguments.setting}-{method}.png")
         shipped[method] = {name: value for name, value in asdict(result).items() if name != "stages"}
-        with files.replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(json.dumps(shipped, indent=1) + "\n")
 
 
@@ -92,7 +92,7 @@ def by_sparsity():
         rows = HERE.parent / "out" / f"tuning-admm-{s}.rows.jsonl"
         found[s] = tune("admm", Training(sparsities=(s,), problems=4), max_iter=600, rows=rows).values
         print(s, found[s], flush=True)
-    with files.replacing(HERE / "results" / "tuned-admm-by-sparsity.json") as temporary:
+    with replacing(HERE / "results" / "tuned-admm-by-sparsity.json") as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -54,6 +55,31 @@ def shell(tmp_path):
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"}, check=False
         )
+
+    return run
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch, capsys):
+    """Run the command line in an empty folder and in this process, which saves the time that a new one takes."""
+    from sparsect.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    # What the command line changes, and what is put back in its place.
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["sparsect", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        return subprocess.CompletedProcess(sys.argv, ended.value.code, *capsys.readouterr())
 
     return run
 

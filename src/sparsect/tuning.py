@@ -18,15 +18,16 @@ from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from .backend import files
 from .backend.arrays import to_numpy
 from .backend.checks import ConvergenceWarning, InputError, choice, reject, whole_number
+from .backend.cores import cores
+from .backend.journal import Journal
 from .backend.processes import processes
+from .backend.writing import replacing
 from .metrics import mse
 from .problems import Problem, random_problem
 from .run.loop import solve
@@ -251,7 +252,7 @@ class Tuned:
         path : str or path-like
             The name of the file.
         """
-        with files.replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
@@ -296,14 +297,14 @@ def tune(
     grid = GRIDS[choice("method", method, GRIDS)]
     training = Training() if training is None else training
     max_iter = whole_number("max_iter", max_iter, 1)
-    workers = whole_number("workers", os.cpu_count() if workers is None else workers, 1)
+    workers = whole_number("workers", cores() if workers is None else workers, 1)
     coarse = grid.coarse()
     stages: list[list[dict[str, Any]]] = []
-    with files.reserved(rows), processes(workers) as pool:
-        log = _Rows(rows, {"method": method, "training": _values(training), "max_iter": max_iter})
+    journal = Journal(rows, {"method": method, "training": _values(training), "max_iter": max_iter}, _known_error)
+    with journal.writing(), processes(workers) as pool:
         points, done = coarse, 0
         for stage in range(2):
-            errors = log.known(points)
+            errors = [journal.results.get(_key(point)) for point in points]
             waiting = {
                 pool.submit(_error, method, point, training, max_iter): index
                 for index, point in enumerate(points)
@@ -312,10 +313,10 @@ def tune(
             total = len(coarse) + len(points) if stage else len(coarse) + len(grid.fine(coarse[-1]))
             for future in as_completed(waiting):
                 index = waiting[future]
-                errors[index] = future.result()
-                log.add(points[index], errors[index])
+                errors[index] = error = future.result()
+                journal.add(_key(points[index]), error)
                 if progress is not None:
-                    known = [error for error in errors if error is not None]
+                    known = [each for each in errors if each is not None]
                     progress(done + len(known), total, min(known))
             done += len(points)
             stages.append([{"values": point, "error": error} for point, error in zip(points, errors, strict=True)])
@@ -391,51 +392,19 @@ def _error(method: str, values: Values, training: Problems, max_iter: int) -> fl
     return mean if np.isfinite(mean) else float("inf")
 
 
+def _key(values: Values) -> str:
+    """Return the key of a point in the journal of a search."""
+    return ", ".join(f"{name} = {value!r}" for name, value in values.items())
+
+
+def _known_error(value: Any) -> float:
+    """Check an error from the journal; it is infinite after divergence, and never NaN, which cannot be compared."""
+    if not isinstance(value, float) or not value >= 0:
+        raise TypeError("an error is a float from 0")
+    return value
+
+
 @lru_cache(maxsize=1)
 def _problems(training: Problems) -> list[Problem]:
     """Draw the problems of a training set, once in each process, so that Phi is also factored once."""
     return training.draw()
-
-
-class _Rows:
-    """Results in a file, one on each line; the first line identifies what they are results of."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, header: dict[str, Any]) -> None:
-        self.path = None if path is None else Path(path)
-        self.found: dict[str, float] = {}
-        if self.path is None:
-            return
-        files.check_writable(self.path)
-        lines = files.read_text(self.path).splitlines(keepends=True) if self.path.exists() else []
-        # A last line without a line end was being written when the last run stopped.
-        whole = [line for line in lines if line.endswith("\n")]
-        first = json.dumps(header) + "\n"
-        if lines and lines[0] != first:
-            raise reject(
-                "rows",
-                f"{self.path}, which holds results of something else",
-                "another file",
-                "Remove it to start over.",
-            )
-        for number, line in enumerate(whole[1:], start=2):
-            try:
-                row = json.loads(line)
-                values, error = row["values"], row["error"]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                values = error = None
-            # Infinity stands for divergence. NaN is not a valid error, because it cannot be compared.
-            if not isinstance(error, float) or not error >= 0:
-                raise InputError(f"{self.path}: damaged, line {number} holds no result; remove that line to go on")
-            self.found[json.dumps(values)] = error
-        if whole != lines or not lines:
-            with files.replacing(self.path) as temporary:
-                temporary.write_text("".join(whole) or first, encoding="utf-8")
-
-    def known(self, points: list[Values]) -> list[float | None]:
-        """Return the errors that are in the file, None for the others."""
-        return [self.found.get(json.dumps(point)) for point in points]
-
-    def add(self, values: Values, error: float | None) -> None:
-        """Append one result."""
-        if self.path is not None:
-            files.append_text(self.path, json.dumps({"values": values, "error": error}) + "\n")

@@ -126,15 +126,15 @@ def test_dictionaries_are_placed_once(rng):
     assert dictionary.placed_like(np.ones(2)) is dictionary
 
 
-def test_command_line(shell):
-    done = shell("recover", "--random", "20x40", "-s", "2", "--device", "tpu")
+def test_command_line(called):
+    done = called("recover", "--random", "20x40", "-s", "2", "--device", "tpu")
     assert done.returncode == 2
     assert "auto, cpu, cuda" in done.stderr
-    done = shell("recover", "--random", "20x40", "-s", "2", "--memory", "-1")
+    done = called("recover", "--random", "20x40", "-s", "2", "--memory", "-1")
     assert "--memory" in done.stderr
-    done = shell("reconstruct", "chelsea", "--precision", "half")
+    done = called("reconstruct", "chelsea", "--precision", "half")
     assert "--precision" in done.stderr
-    done = shell("learn", "nowhere", "--device", "tpu")
+    done = called("learn", "nowhere", "--device", "tpu")
     assert "device" in done.stderr
 
 

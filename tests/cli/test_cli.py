@@ -122,10 +122,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_exit_code_2(shell, case):
+def test_bad_input_is_one_line_and_exit_code_2(called, case):
     arguments, message = BAD[case]
     sparsity = () if "--sparsity" in arguments else ("-s", "3")
-    done = shell("recover", *sparsity, *arguments)
+    done = called("recover", *sparsity, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -195,7 +195,7 @@ class TestOwnSolvers:
         assert {"mine.png", "mine-codes.npz", "omp.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
         done = shell("code", "out/original.png", "-s", 5, *options, "--out", "codes")
         assert done.returncode == 0, done.stderr
-        assert "Mine(" in (tmp_path / "codes" / "codes.json").read_text()
+        assert "Mine(" in (tmp_path / "codes" / "codes.jsonl").read_text()
         done = shell("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
         assert done.returncode == 0, done.stderr
         done = shell("reconstruct", "camera", "--width", 60, "-s", 5, "-m", "own:Unfit", "-m", "omp", "--out", "rest")
@@ -207,7 +207,7 @@ class TestOwnSolvers:
         assert "got two solvers called 'mine'" in done.stderr
 
 
-def test_links_in_a_circle(shell, problem, tmp_path):
+def test_links_in_a_circle(called, problem, tmp_path):
     (tmp_path / "round.npy").symlink_to("round.npy")
     (tmp_path / "round.npz").symlink_to("round.npz")
     for arguments in (
@@ -215,18 +215,18 @@ def test_links_in_a_circle(shell, problem, tmp_path):
         ("--matrix", "Phi.npy", "--data", "y.npy", "--checkpoint", "round.npz"),
         ("--matrix", "Phi.npy", "--data", "y.npy", "--out", "round.npz"),
     ):
-        done = shell("recover", "-s", 1, *arguments)
+        done = called("recover", "-s", 1, *arguments)
         assert "Traceback" not in done.stderr
-    done = shell("denoise", "round.npy")
+    done = called("denoise", "round.npy")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    done = shell("learn", "round.npy")
+    done = called("learn", "round.npy")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_corrupt_file(shell, tmp_path):
+def test_corrupt_file(called, tmp_path):
     (tmp_path / "Phi.npy").write_bytes(b"not an array")
     np.save(tmp_path / "y.npy", np.ones(3))
-    done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
+    done = called("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 1)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("sparsect: Phi.npy: damaged")
 

@@ -52,7 +52,7 @@ class TestReconstruct:
         assert "would be overwritten" in done.stderr
         assert (tmp_path / "original.png").read_bytes() == before
 
-    def test_errors(self, shell, photographs, tmp_path):
+    def test_errors(self, called, photographs, tmp_path):
         for arguments, message in (
             (("photos/9.png",), "photos/9.png: no such file"),
             (("photos/0.png", "--method", "opm"), "Did you mean 'omp'"),
@@ -62,7 +62,7 @@ class TestReconstruct:
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
             (("",), "no such file"),
         ):
-            done = shell("reconstruct", *arguments)
+            done = called("reconstruct", *arguments)
             assert done.returncode == 2, done.stdout
             assert message in done.stderr
             assert "Traceback" not in done.stderr
@@ -111,7 +111,7 @@ class TestLearn:
         assert len(sparsect.load_dictionary(tmp_path / "mine.npz").rounds) >= 1
         assert {path.name for path in tmp_path.iterdir()} == {"mine.npz", "photos"}
 
-    def test_errors(self, shell, photographs):
+    def test_errors(self, called, photographs):
         for arguments, message in (
             (("nowhere",), "nowhere: no such folder"),
             (("photos", "--patch", 65), "no photograph that can be used"),
@@ -119,7 +119,7 @@ class TestLearn:
             (("photos", "--mu", 1), "must be given together"),
             (("photos", "--atoms", 0), "got 0"),
         ):
-            done = shell("learn", *arguments)
+            done = called("learn", *arguments)
             assert done.returncode == 2, done.stdout
             assert message in done.stderr
 
@@ -145,7 +145,7 @@ class TestRestore:
         before, after = _psnr(done.stdout)
         assert after > before + 10
 
-    def test_errors(self, shell, photographs, tmp_path):
+    def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.zeros((9, 9)))
         for arguments, message in (
             (("denoise", "photos/0.png", "--sigma", -3), "--sigma` must be a positive number"),
@@ -157,7 +157,7 @@ class TestRestore:
             (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
             (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
-            done = shell(*arguments)
+            done = called(*arguments)
             assert done.returncode == 2, done.stdout
             assert message in done.stderr
 

@@ -189,15 +189,15 @@ def test_a_partition_that_cannot_be_read(photos, cluster, tmp_path):
 def test_a_full_disk_at_checkpoint_time(photos, tmp_path):
     """Files beyond a size cannot be written, as on a disk that is full."""
     options = ("--atoms", "70", "--patch", "8", "--patches", "3000", "--batch-size", "250", "--seed", "1", "--quiet")
-    command = [sys.executable, "-m", "sparsect", "learn", str(photos), *options, "--scheduler", "--workers", "2"]
 
-    def run(rounds, **more):
-        return subprocess.run([*command, "--rounds", str(rounds)], cwd=tmp_path, capture_output=True, text=True, **more)
+    def run(rounds, *where, **more):
+        command = [sys.executable, "-m", "sparsect", "learn", str(photos), *options, "--rounds", str(rounds), *where]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, **more)
 
     assert run(1).returncode == 0
     kept = (tmp_path / "dictionary.npz").read_bytes()
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
-    full = run(2, preexec_fn=limit)
+    full = run(2, "--scheduler", "--workers", "2", preexec_fn=limit)
     assert full.returncode == 2
     assert "dictionary.npz: cannot be written" in full.stderr
     assert (tmp_path / "dictionary.npz").read_bytes() == kept
@@ -263,7 +263,8 @@ def _precision(dictionary, item):
     return product_precision()
 
 
-def test_bad_input(cluster, rng, tmp_path):
+def test_bad_input(cluster, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(sparsect.dictionary.cluster, "CONNECT_WITHIN", 1)
     with pytest.raises(InputError, match="2 dimensions"):
         DaskSource(da.ones(5))
     X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))

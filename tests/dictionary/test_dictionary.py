@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import sparsect
 from sparsect import InputError
-from sparsect.backend import files
+from sparsect.backend.locks import reserved
 from sparsect.dictionary import ArraySource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
 from sparsect.dictionary.learning import gather, optimal_directions
 from sparsect.images import PatchSource
@@ -146,7 +146,7 @@ class TestLearn:
 
     def test_a_checkpoint_that_another_process_writes_is_refused(self, rng, tmp_path):
         source = ArraySource(rng.standard_normal((300, 9)), batch_size=100)
-        with files.reserved(tmp_path / "mine.npz"), pytest.raises(InputError, match=r"mine\.npz: another process"):
+        with reserved(tmp_path / "mine.npz"), pytest.raises(InputError, match=r"mine\.npz: another process"):
             learn(source, 12, rounds=1, checkpoint=tmp_path / "mine.npz")
 
     def test_starts_from_different_atoms(self, rng):

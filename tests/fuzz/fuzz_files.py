@@ -14,8 +14,9 @@ from fuzzing import answer, pick
 from PIL import Image
 
 import sparsect
-from sparsect import images, tuning
+from sparsect import images
 from sparsect.backend import files
+from sparsect.backend.journal import Journal
 from sparsect.images import coding
 from sparsect.paper.rows import Rows
 from sparsect.run.checkpoint import CHECKSUM, checksum
@@ -43,7 +44,6 @@ VALUES = [
 ]
 SETTINGS = {"one": 1}
 NUMBERS = np.random.default_rng(0).standard_normal((6, 4))
-HEADER = {"method": "admm", "training": {"m": 3}, "max_iter": 5}
 
 
 class Cases:
@@ -167,9 +167,10 @@ class Cases:
 
     def _write_folders(self):
         """What is written line by line or into a folder, and read when it goes on."""
-        log = tuning._Rows(self.folder / "rows.jsonl", HEADER)
-        for number in range(4):
-            log.add({"mu": 0.1 * number, "lam": 1.0}, 0.25 * number)
+        journal = Journal(self.folder / "journal.jsonl", SETTINGS, number_only)
+        with journal.writing():
+            for number in range(4):
+                journal.add(f"task {number}", 0.25 * number)
         table = Rows(self.folder / "experiment", SETTINGS)
         with table.writing():
             for number in range(4):
@@ -178,10 +179,9 @@ class Cases:
         np.save(self.folder / "coded" / "signals.npy", NUMBERS)
         self._code(self.folder / "coded")
         self.others |= {
-            "rows.jsonl": check_tuning,
-            "experiment/rows.csv": check_rows,
-            "experiment/settings.json": check_rows,
-            "coded/codes.json": self._check_coded,
+            "journal.jsonl": check_journal,
+            "experiment/rows.jsonl": check_rows,
+            "coded/codes.jsonl": self._check_coded,
             "coded/signals.npz": self._check_coded,
             "coded/signals.npy": self._check_coded,
         }
@@ -245,10 +245,19 @@ def check_image(path):
     assert answer(folder.__getitem__, 0).shape == folder.shapes[0]
 
 
-def check_tuning(path):
-    rows = answer(tuning._Rows, path, HEADER)
-    assert all(error >= 0 for error in rows.found.values())
-    rows.known([{"mu": 0.1, "lam": 1.0}])
+def number_only(result):
+    if not isinstance(result, float):
+        raise TypeError
+    return result
+
+
+def check_journal(path):
+    journal = answer(Journal, path, SETTINGS, number_only)
+    assert all(isinstance(result, float) for result in journal.results.values())
+    with journal.writing():
+        journal.add("task 1", 0.5)
+    again = answer(Journal, path, SETTINGS, number_only)
+    assert again.results.keys() == journal.results.keys()
 
 
 def check_rows(path):
@@ -267,7 +276,7 @@ def changes(name):
     anything = [flip, cut_off, insert, remove, swap, fill, digits]
     if suffix == ".npz":
         return [*anything, member, *[array] * 12]
-    if suffix in (".json", ".jsonl") or name.endswith("rows.csv"):
+    if suffix in (".json", ".jsonl"):
         return [*anything, *[edited] * 7]
     return anything
 
@@ -399,7 +408,7 @@ def array(rng, log, data):
 
 
 def edited(rng, log, data):
-    """Another value somewhere in one of the lines that are JSON, or hold some in the second cell of a table."""
+    """Another value somewhere in JSON, or in one of the lines that are JSON."""
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     whole = _parsed(data.decode("utf-8", "replace"))
     if whole is not None:
@@ -407,13 +416,8 @@ def edited(rng, log, data):
     if not lines:
         return data
     number = rng.integers(len(lines))
-    key, _, rest = lines[number].partition(",")
-    quoted = rest.strip().removeprefix('"').removesuffix('"').replace('""', '"')
     if (value := _parsed(lines[number])) is not None:
         lines[number] = json.dumps(_replaced(rng, value)) + "\n"
-    elif (value := _parsed(quoted)) is not None:
-        cell = json.dumps(_replaced(rng, value)).replace('"', '""')
-        lines[number] = f'{key},"{cell}"\n'
     return "".join(lines).encode()
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing of arrays: files are written completely or not at all, and never with pickle."""
+"""Arrays, text and JSON in files: whatever a file holds is checked as it is read, and pickle is never used."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import contextlib
 import json
 import math
 import os
-import signal
 import stat
-import tempfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,11 +17,7 @@ import numpy as np
 from . import text_tables
 from .array_checks import check_indices
 from .checks import LONGEST, InputError, choice, reject, shown
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from .writing import replacing
 
 ARRAY_SUFFIXES = ".npy, .npz, .mat, .csv, .tsv or .txt"
 
@@ -55,204 +48,6 @@ def path_name(name: str, value: Any) -> str:
     if not isinstance(path, str):
         raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
     return path
-
-
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write a file through a temporary one, which replaces it only if the block succeeds.
-
-    If the block fails, the temporary file is removed. Ctrl-C is deferred until the block ends.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file to write. Missing folders are created.
-
-    Yields
-    ------
-    pathlib.Path
-        The temporary file, in the same folder.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    final = Path(path)
-    with uninterrupted(), contextlib.ExitStack() as stack:
-        try:
-            final.parent.mkdir(parents=True, exist_ok=True)
-            # All processes use the same name, so that the file left by a killed process is overwritten by the next.
-            temporary = final.with_name(f".{final.stem}.part{final.suffix}")
-            try:
-                alone = stack.enter_context(_lock(temporary))
-            except (BlockingIOError, PermissionError):  # in use by another process, or left by another user's process
-                alone = False
-            if not alone:
-                temporary = final.with_name(f".{final.stem}.{os.getpid()}{final.suffix}")
-                stack.callback(temporary.unlink, missing_ok=True)
-            yield temporary
-            os.replace(temporary, final)
-        except OSError as error:
-            raise _unwritable(final, error) from None
-
-
-@contextlib.contextmanager
-def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Reserve a path for this process while the block runs.
-
-    Parameters
-    ----------
-    path : str, path-like or None
-        The path to reserve. None reserves nothing.
-
-    Yields
-    ------
-    None
-        The path is reserved until the block ends.
-
-    Raises
-    ------
-    InputError
-        If another process has reserved the path, or if it cannot be written.
-    """
-    with contextlib.ExitStack() as stack:
-        if path is not None:
-            final = Path(path)
-            try:
-                final.parent.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(_lock(final.with_name(f".{final.name}.lock")))
-            except BlockingIOError:
-                hint = "wait until it is done, or write to another place"
-                raise InputError(f"{path}: another process is writing to it; {hint}") from None
-            except OSError as error:
-                raise _unwritable(final, error) from None
-        yield
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[bool]:
-    """Lock ``path``, a file that is created for this purpose and removed at the end.
-
-    Raises BlockingIOError if another process holds the lock. The operating system releases the lock when the process
-    ends, however it ends. A killed process therefore blocks no other, and there is no need to find out whether a
-    process is still running, perhaps on another machine. Yields False if the system or file system has no locks.
-    """
-    descriptor = None if fcntl is None else _locked(path)
-    try:
-        yield descriptor is not None
-    finally:
-        if descriptor is not None:
-            if _is_open_at(descriptor, path):
-                path.unlink()
-            os.close(descriptor)
-
-
-def _locked(path: Path) -> int | None:
-    """Open and lock ``path`` and return its descriptor; None if the file system has no locks."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                raise
-            path.unlink(missing_ok=True)
-            return None
-        if _is_open_at(descriptor, path):
-            return descriptor
-        # The process that held the lock has removed or renamed the file in the meantime: try again.
-        os.close(descriptor)
-
-
-def _is_open_at(descriptor: int, path: Path) -> bool:
-    """Whether the descriptor still belongs to the file at ``path``."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Defer Ctrl-C until the block ends, since code that closes a file cannot be interrupted safely at every point.
-
-    Yields
-    ------
-    None
-        Ctrl-C is deferred until the block ends. Outside the main thread nothing is changed.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if received:
-            signal.raise_signal(signal.SIGINT)
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Check that a path can be written, before time is spent on computing its contents.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file to be written later. Its folder need not exist.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
-    final = Path(path)
-    try:
-        if stat.S_ISDIR(os.stat(final).st_mode):
-            raise InputError(f"{path}: cannot be written (a folder)")
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as error:  # for example, a name that is too long
-        raise _unwritable(final, error) from None
-    folder = final.parent
-    while not folder.exists():
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise _unwritable(final, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    """Error for a file that cannot be written."""
-    return InputError(f"{path}: cannot be written ({error.strerror or error})")
-
-
-def append_text(path: Path, text: str) -> None:
-    """Append text to a file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file; it is created if it does not exist.
-    text : str
-        The text to append.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
-    """
-    try:
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise _unwritable(path, error) from None
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
@@ -419,9 +214,8 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
             return found[key]
     if len(found) == 1:
         return next(iter(found.values()))
-    raise InputError(
-        f"{name}: got {len(found)} arrays ({', '.join(found)}), say which one: {name}:{next(iter(found), 'NAME')}"
-    )
+    hint = f"Name one of them: {name}:{next(iter(found))}." if found else ""
+    raise reject(name, f"{len(found)} arrays ({', '.join(found)})" if found else "none", "hold one array", hint)
 
 
 def map_npy(path: str) -> Any:

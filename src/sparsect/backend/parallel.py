@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import numba
 from threadpoolctl import ThreadpoolController
 
+from .cores import cores
+
 # Kernels are compiled once and cached on disk. They release the interpreter's lock, so that plain threads run them in
 # parallel, which is safe in any program, unlike Numba's own thread pools after a fork. Sums may be reordered to use
 # vector registers.
@@ -28,22 +30,21 @@ FEW_ROWS = 64
 SMALL = 3_000_000
 
 
-def cores() -> int:
-    """Determine how many cores this process may use.
+def threads() -> int:
+    """Determine how many threads compute at once.
 
     Returns
     -------
     int
-        Number of available cores, at most OMP_NUM_THREADS, as in other numerical libraries.
+        One for each core, but at most OMP_NUM_THREADS, as in other numerical libraries.
     """
-    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(mine, max(int(asked), 1)) if asked.isdigit() else mine
+    return min(cores(), max(int(asked), 1)) if asked.isdigit() else cores()
 
 
 @lru_cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(cores(), thread_name_prefix="sparsect")
+    return ThreadPoolExecutor(threads(), thread_name_prefix="sparsect")
 
 
 def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: float) -> None:
@@ -60,12 +61,11 @@ def over_rows(kernel: Callable[..., None], batch: int, *arguments: Any, work: fl
     work : float
         Approximate number of multiplications per row. Small batches are processed by the calling thread.
     """
-    workers = min(cores(), batch)
-    if workers <= 1 or batch * work < SMALL or getattr(_in_block, "value", False):
+    if batch <= 1 or batch * work < SMALL or getattr(_in_block, "value", False) or threads() == 1:
         kernel(0, batch, *arguments)
         return
     # Several ranges per core balance the load where some rows take longer than others.
-    size = max(1, -(-batch // (8 * workers)))
+    size = max(1, -(-batch // (8 * threads())))
     ranges = [(first, min(first + size, batch)) for first in range(0, batch, size)]
     _results([_pool().submit(kernel, first, last, *arguments) for first, last in ranges])
 
@@ -89,10 +89,11 @@ def over_blocks(function: Callable[[int, int], Answer], batch: int, size: int) -
     list
         The results, in the order of the blocks.
     """
-    workers = cores()
-    count = max(-(-batch // max(size, FEW_ROWS)), min(workers, batch // FEW_ROWS), 1)
+    count = max(-(-batch // max(size, FEW_ROWS)), 1)
+    if batch >= 2 * FEW_ROWS:
+        count = max(count, min(threads(), batch // FEW_ROWS))
     bounds = [batch * block // count for block in range(count + 1)]
-    if count == 1 or workers == 1 or getattr(_in_block, "value", False):
+    if count == 1 or getattr(_in_block, "value", False) or threads() == 1:
         return [function(first, last) for first, last in itertools.pairwise(bounds)]
     with _one_thread_for_products():
         return _results([_submit_alone(function, first, last) for first, last in itertools.pairwise(bounds)])
@@ -113,7 +114,7 @@ def side_by_side(function: Callable[[int], Answer], count: int) -> Iterator[Answ
     object
         The results in order. Only a few results are computed in advance.
     """
-    if min(cores(), count) == 1 or getattr(_in_block, "value", False):
+    if count == 1 or getattr(_in_block, "value", False) or threads() == 1:
         yield from map(function, range(count))
         return
     pending: deque[Future[Answer]] = deque()
@@ -121,7 +122,7 @@ def side_by_side(function: Callable[[int], Answer], count: int) -> Iterator[Answ
         try:
             for number in range(count):
                 pending.append(_submit_alone(function, number))
-                if len(pending) > cores():
+                if len(pending) > threads():
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()

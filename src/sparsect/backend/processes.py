@@ -1,4 +1,9 @@
-"""Pools of worker processes, each of which uses one thread for matrix products."""
+"""Pools of worker processes, each of which uses one thread for matrix products.
+
+This is the pool of the standard library with care for interrupts. loky, the pool of joblib, starts as fast, but its
+workers print tracebacks at Ctrl-C, its waiting tasks still run after an interrupt, and its workers outlive a main
+process that is killed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,8 @@ from multiprocessing import get_context, parent_process
 from typing import Any
 
 from .checks import InputError
-from .files import uninterrupted
+from .cores import cores
+from .writing import uninterrupted
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -43,7 +49,7 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    pool = _Pool(count or os.cpu_count(), mp_context=get_context("spawn"), initializer=_begin)
+    pool = _Pool(count or cores(), mp_context=get_context("spawn"), initializer=_begin)
     try:
         yield pool
     except BrokenProcessPool:

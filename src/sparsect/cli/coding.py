@@ -40,7 +40,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     """Code INPUT with few atoms: photographs in a folder, or .npy files or a Zarr array with one signal per row.
 
     The codes of every photograph, or of every partition of rows, are written to a file of their own; stop with Ctrl-C
-    and give the same command again to go on. codes.json in the folder records the settings.
+    and give the same command again to go on. codes.jsonl in the folder records the settings.
     """
     dictionary = load_dictionary(options["dictionary"])
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..backend import files
 from ..backend.checks import InputError, choice, reject
 from ..backend.devices import PRECISIONS, gpu_options
+from ..backend.writing import check_writable
 from ..dictionary.cluster import Cluster
 from ..images.settings import tuned_for_images
 from ..reporting import plots
@@ -232,10 +232,10 @@ def check_outputs(out: str, suffix: str, plot: str | None) -> None:
     """
     if Path(out).suffix != suffix:
         raise reject("--out", repr(out), f"a name that ends in {suffix}")
-    files.check_writable(out)
+    check_writable(out)
     if plot is not None:
         plots.check_format(plot)
-        files.check_writable(plot)
+        check_writable(plot)
 
 
 def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:

@@ -60,7 +60,7 @@ def experiment(
     def watch(name: str, doing: str, done: int, total: int) -> None:
         bar.update(task, description=f"{name}: {doing}", completed=done, total=total)
 
-    if report_only and not any((folder / name / "rows.csv").exists() for name in chosen):
+    if report_only and not any((folder / name / "rows.jsonl").exists() for name in chosen):
         raise reject("--report-only", f"no rows in {folder}", "a folder that an experiment has written to")
     with bar:
         for name in chosen:

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import images
-from ..backend import files
 from ..backend.arrays import Array, on_host
 from ..backend.checks import InputError, reject
 from ..backend.devices import batch_rows, place
+from ..backend.writing import check_writable, replacing
 from ..dictionary import ArraySource, Progress, load_dictionary
 from ..dictionary import learn as learn_dictionary
 from ..images import PatchSource
@@ -112,7 +112,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         [folder / f"{stem}.png" for stem in ("original", *solvers, *(f"{method}-difference" for method in solvers))]
         + [folder / f"{method}-codes.npz" for method in solvers],
     )
-    files.check_writable(folder / "index.html")
+    check_writable(folder / "index.html")
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     bar = bar_on_terminal(options["quiet"])
@@ -150,7 +150,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         for method, result in ranked.items()
     ]
     head = ["method", "SNR of patches without their means (dB)", "SNR of the image (dB)", "ms a patch"]
-    with files.replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
+    with replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *rows])
     page(name, original, dictionary, ranked, failures).write(folder / "index.html")
     if options["quiet"]:
@@ -323,7 +323,7 @@ def _restoration(image: str, suffix: str, options: dict[str, Any]) -> tuple[Arra
     given = images.read_image(image)
     out = options["out"] or f"{Path(image).with_suffix('')}-{suffix}.png"
     check_format(out)
-    files.check_writable(out)
+    check_writable(out)
     _check_overwriting([image, options.get("mask"), options["truth"], options["dictionary"]], [Path(out)])
     truth = None if options["truth"] is None else images.read_image(options["truth"])
     if truth is not None and truth.shape != given.shape:

@@ -18,6 +18,7 @@ from .. import tuning
 from ..backend import files
 from ..backend.arrays import to_numpy
 from ..backend.checks import InputError, choice, reject
+from ..backend.writing import check_writable
 from ..metrics import snr_db
 from ..problems import Problem, random_problem
 from ..recover import DEFAULT
@@ -161,7 +162,7 @@ def _check_outputs(inputs: tuple[str | None, ...], options: dict[str, Any]) -> N
             plots.check_format(path)
         elif Path(path).suffix != ".npz":
             raise reject(f"--{name}", repr(path), "a name that ends in .npz")
-        files.check_writable(path)
+        check_writable(path)
     taken = [os.path.realpath(path.rpartition(":")[0] or path) for path in inputs if path is not None]
     taken += [os.path.realpath(path) for path in (*filter(None, inputs), *outputs.values())]
     for name, path in outputs.items():

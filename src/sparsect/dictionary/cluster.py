@@ -21,6 +21,7 @@ import numpy as np
 
 from ..backend.arrays import Array, from_numpy, on_host, to_numpy
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
@@ -36,6 +37,8 @@ FAN = 8
 TOPIC = "sparsect-batches"
 # Seconds between the announcements of a worker.
 REPORT_SECONDS = 1.0
+# Seconds in which a scheduler must answer.
+CONNECT_WITHIN = 20
 # Upper bound on the size of a source, because it is sent through the scheduler to the workers once per round.
 SOURCE_BYTES = 2**23
 
@@ -79,7 +82,7 @@ class Cluster:
         if tls is not None and len(tls) != 3:
             raise reject("tls", f"{len(tls)} names", "three names: certificate authority, certificate and key")
         self._scheduler, self._tls, self._device = scheduler, tls, device
-        self._workers = _cores() if workers is None else whole_number("workers", workers, 1)
+        self._workers = cores() if workers is None else whole_number("workers", workers, 1)
         self._open = contextlib.ExitStack()
         self._client: Any = None
 
@@ -140,7 +143,7 @@ class Cluster:
             security = Security(require_encryption=True, **names)
         where = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
         try:
-            return Client(**where, security=security, timeout=20)
+            return Client(**where, security=security, timeout=CONNECT_WITHIN)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
             accepted = (
                 "the address or file of a Dask scheduler that runs, such as tcp://10.0.0.1:8786; with tls for tls://"
@@ -327,10 +330,6 @@ def _result(future: Any) -> Any:
         if future.status != "error":
             raise
         raise InputError(f"a worker failed: {type(error).__name__}: {error}") from None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ignore_interrupts() -> Any:

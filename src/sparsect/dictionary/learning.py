@@ -17,7 +17,9 @@ from ..backend.array_checks import check_magnitude
 from ..backend.arrays import Array, from_numpy, namespace, on_host, take_rows, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import described, memory_errors, rows_at_a_time, summing
+from ..backend.locks import reserved
 from ..backend.norms import norm, squared_norm
+from ..backend.writing import check_writable
 from ..operators import Operator
 from ..recover import recover
 from ..solvers import ADMM
@@ -281,7 +283,7 @@ def learn(
     dictionary = Dictionary((first / norm(first)[:, None]).T, [], provenance)
     if checkpoint is not None:
         checkpoint = files.path_name("checkpoint", checkpoint)
-    with files.reserved(checkpoint):
+    with reserved(checkpoint):
         if checkpoint is not None:
             dictionary = _resumed(checkpoint, dictionary)
         while len(dictionary.rounds) < rounds:
@@ -418,7 +420,7 @@ def _default_coder(source: Source) -> ADMM:
 def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
     """Return the saved dictionary on the device of ``start``, or ``start`` if none has been saved yet."""
     if not Path(checkpoint).exists():
-        files.check_writable(checkpoint)
+        check_writable(checkpoint)
         return start
     saved = load_dictionary(checkpoint)
     asked = json.loads(json.dumps(start.provenance))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from ..backend import files
 from ..backend.array_checks import floating
 from ..backend.arrays import Array, to_numpy
 from ..backend.checks import InputError, reject, whole_number
+from ..backend.journal import Journal
 from ..backend.norms import squared_norm
 from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
@@ -29,9 +28,10 @@ from .reconstruct import decibels
 
 # Rows of an array in one partition.
 ROWS = 50_000
-MANIFEST = "codes.json"
-# Seconds between writes of the manifest; partitions missing from it after a kill are coded again.
-WRITE_EVERY = 1.0
+JOURNAL = "codes.jsonl"
+
+# What became of a partition: its numbers of rows and nonzeros and its signal-to-noise ratio, or why it failed.
+Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -214,18 +214,18 @@ def code(
     rows: int = ROWS,
     cluster: Cluster | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, dict[str, Any]]:
     """Code everything that :func:`partitions` finds, and write the codes of each partition to a file of its own.
 
-    Existing files made with the same dictionary and settings are kept. A partition that cannot be coded is listed in
-    the manifest, and the others are still coded.
+    Existing files made with the same dictionary and settings are kept: the file ``codes.jsonl`` next to them lists
+    what is finished. A partition that cannot be coded is listed, too, and the others are still coded.
 
     Parameters
     ----------
     path : str or path-like
         The input, see :func:`partitions`.
     out : str or path-like
-        Folder for the codes and the manifest.
+        Folder for the codes and the list.
     dictionary : Dictionary
         The dictionary.
     settings : Settings
@@ -240,11 +240,10 @@ def code(
     Returns
     -------
     dict
-        The manifest, as written next to the codes: the settings, and for every partition its numbers of rows and
-        nonzeros and its signal-to-noise ratio in decibels (None if the error is zero).
+        Under "parts", for every coded partition its numbers of rows and nonzeros and its signal-to-noise ratio in
+        decibels (None if the error is zero); under "failed", for every other one the reason.
     """
     folder = Path(out)
-    files.check_writable(folder / MANIFEST)
     parts = partitions(path, dictionary.Phi.shape[0], whole_number("rows", rows, 1))
     named = {part.name: part for part in parts}
     for part in parts:
@@ -253,11 +252,12 @@ def code(
             raise reject(
                 "input", f"{both}, whose codes would be in one file", "have names that differ in more than their ends"
             )
-    atoms = digest([to_numpy(dictionary.Phi)])
-    made_with = asdict(settings) | {"solver": repr(settings.solver), "dictionary": atoms, "rows": rows}
-    made_with["input"] = str(Path(path).absolute())
-    with files.reserved(folder / MANIFEST):
-        return _code_parts(folder, named, dictionary, settings, made_with, cluster, progress)
+    # The device does not change what is computed.
+    made_with = {name: value for name, value in asdict(settings).items() if name != "device"}
+    made_with |= {"solver": repr(settings.solver), "dictionary": digest([to_numpy(dictionary.Phi)]), "rows": rows}
+    journal = Journal(folder / JOURNAL, made_with | {"input": str(Path(path).absolute())}, _finished)
+    with journal.writing():
+        return _code_parts(folder, named, dictionary, settings, journal, cluster, progress)
 
 
 def _code_parts(
@@ -265,12 +265,12 @@ def _code_parts(
     named: dict[str, Part],
     dictionary: Dictionary,
     settings: Settings,
-    made_with: dict[str, Any],
+    journal: Journal[Outcome],
     cluster: Cluster | None,
     progress: Callable[[int, int], None] | None,
-) -> dict[str, Any]:
-    """Code the partitions whose codes are not yet in ``folder``, and return the manifest."""
-    known = _known(folder, {name: value for name, value in made_with.items() if name != "device"})
+) -> dict[str, dict[str, Any]]:
+    """Code the partitions whose codes are not yet in ``folder``."""
+    known = journal.results
     found = {
         name: known[name]
         for name, part in named.items()
@@ -278,39 +278,26 @@ def _code_parts(
     }
     waiting = [part for name, part in named.items() if name not in found]
     failed: dict[str, str] = {}
-    written = time.monotonic()
 
-    def write() -> dict[str, Any]:
-        manifest = made_with | {"parts": found, "failed": failed}
-        with files.replacing(folder / MANIFEST) as temporary:
-            temporary.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        return manifest
-
-    def seen(part: Part, outcome: dict[str, Any] | str) -> None:
-        nonlocal written
-        if isinstance(outcome, str):
-            failed[part.name] = outcome
+    def seen(part: Part, outcome: Outcome) -> None:
+        journal.add(part.name, outcome := outcome | {"version": part.version})
+        if "failed" in outcome:
+            failed[part.name] = outcome["failed"]
         else:
-            found[part.name] = outcome | {"version": part.version}
-        if time.monotonic() > written + WRITE_EVERY:
-            write()
-            written = time.monotonic()
+            found[part.name] = outcome
         if progress is not None:
             progress(len(found) + len(failed), len(named))
 
     where = os.path.realpath(folder)
-    try:
-        if cluster is None:
-            for part in waiting:
-                seen(part, coded_part(dictionary, part, settings, where))
-        else:
-            cluster.each(coded_part, dictionary, waiting, (settings, where), seen)
-    finally:
-        manifest = write()
-    return manifest
+    if cluster is None:
+        for part in waiting:
+            seen(part, coded_part(dictionary, part, settings, where))
+    else:
+        cluster.each(coded_part, dictionary, waiting, (settings, where), seen)
+    return {"parts": found, "failed": failed}
 
 
-def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> dict[str, Any] | str:
+def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: str) -> Outcome:
     """Code one partition and write its codes.
 
     Parameters
@@ -326,8 +313,9 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
 
     Returns
     -------
-    dict or str
-        The manifest entry of the partition, or the error message if it cannot be coded.
+    dict
+        The numbers of rows and nonzeros and the signal-to-noise ratio, or the error message under "failed" if the
+        partition cannot be coded.
     """
     try:
         out = Path(folder) / f"{part.name}.npz"
@@ -353,10 +341,10 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
         left = codes @ to_numpy(dictionary.Phi).T - signals
         return _outcome(codes, decibels(float(squared_norm(signals).sum()), float(squared_norm(left).sum())))
     except InputError as error:
-        return str(error)
+        return {"failed": str(error)}
 
 
-def _outcome(codes: Any, snr_db: float) -> dict[str, Any]:
+def _outcome(codes: Any, snr_db: float) -> Outcome:
     return {
         "rows": int(codes.shape[0]),
         "nonzeros": int(codes.nnz),
@@ -364,29 +352,17 @@ def _outcome(codes: Any, snr_db: float) -> dict[str, Any]:
     }
 
 
-def _known(folder: Path, made_with: dict[str, Any]) -> dict[str, Any]:
-    """Return the partitions coded earlier; raise an error if they were coded with other settings."""
-    if not (folder / MANIFEST).exists():
-        return {}
-    try:
-        manifest = files.read_json(folder / MANIFEST)
-        known, before = dict(manifest["parts"]), {name: manifest[name] for name in made_with}
-        for outcome in known.values():
-            whole_number("rows", outcome["rows"], 0)
-            whole_number("nonzeros", outcome["nonzeros"], 0)
-            str(outcome["version"])
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{folder / MANIFEST}: damaged; give another folder, or remove it to start anew") from None
-    if not known:
-        return {}
-    other = [name for name, value in json.loads(json.dumps(made_with)).items() if before[name] != value]
-    if other:
-        raise InputError(f"{folder}: holds codes with other values of {', '.join(other)}; give another folder")
-    return known
+def _finished(outcome: Any) -> Outcome | None:
+    """Check an entry of the journal; partitions that could not be coded are tried again."""
+    if "failed" in outcome:
+        return None
+    whole_number("rows", outcome["rows"], 0)
+    whole_number("nonzeros", outcome["nonzeros"], 0)
+    return dict(outcome, version=str(outcome["version"]))
 
 
 def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
-    """Whether a file holds the codes that the manifest lists; damaged files are coded again."""
+    """Whether a file holds the codes that the journal lists; damaged files are coded again."""
     try:
         codes = files.read_array(path)
     except InputError:

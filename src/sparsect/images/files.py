@@ -20,6 +20,7 @@ from ..backend.array_checks import refuse_masked
 from ..backend.arrays import Array, namespace, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
+from ..backend.writing import replacing
 from ..dictionary.sources import digest
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
 
     check_format(path)
     levels = np.round(255 * np.clip(pixels("image", image), 0, 1)).astype(np.uint8)
-    with files.replacing(path) as temporary:
+    with replacing(path) as temporary:
         Image.fromarray(levels).save(temporary)
 
 

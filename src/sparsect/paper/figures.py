@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import files
+from ..backend.writing import replacing
 from ..reporting.plots import new_figure
 from .contenders import ORDER
 from .rows import Row
@@ -138,6 +138,6 @@ def save(figure: Any, folder: Path, name: str) -> Path:
     """
     for suffix in ("svg", "png"):
         path = folder / f"{name}.{suffix}"
-        with files.replacing(path) as temporary:
+        with replacing(path) as temporary:
             figure.savefig(temporary, dpi=140)
     return path

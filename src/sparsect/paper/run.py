@@ -40,7 +40,7 @@ def run(experiment: Any, rows: Rows, contenders: list[Contender], watch: Watcher
     """
     tasks = dict(experiment.tasks(contenders))
     with rows.writing():
-        waiting = {key: arguments for key, arguments in tasks.items() if key not in rows}
+        waiting = {key: arguments for key, arguments in tasks.items() if key not in rows.results}
         done = len(tasks) - len(waiting)
         for key, result in (_one_by_one if experiment.timed else _side_by_side)(experiment, waiting):
             if watch is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backend import files
 from ..backend.arrays import Array
+from ..backend.writing import replacing
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #d5d5d5; --soft: #f4f4f2; --best: #00618f; }
@@ -140,7 +140,7 @@ class Page:
         from .. import __version__
 
         title, parts = escape(self._title), "\n".join(self._parts)
-        with files.replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(
                 f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
                 f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'

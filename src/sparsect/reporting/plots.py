@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import files
 from ..backend.arrays import to_numpy
 from ..backend.checks import reject
+from ..backend.writing import replacing
 from ..dictionary import Dictionary, as_dictionary
 from ..metrics import snr_db
 from ..problems import Problem
@@ -217,7 +217,7 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 def _write(figure: Any, path: str | os.PathLike[str]) -> None:
     """Write a figure; the file is written completely or not at all."""
-    with files.replacing(path) as temporary:
+    with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
 
 

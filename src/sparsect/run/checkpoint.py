@@ -16,6 +16,7 @@ from ..backend.arrays import IntArray, NumpyArray, from_numpy, is_numpy, namespa
 from ..backend.checks import LONGEST, InputError, within
 from ..backend.norms import norm
 from ..backend.rng import generator
+from ..backend.writing import check_writable
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], run: Run, trace: Trace, tol: float) -> None:
         self.path, self.run, self.trace = Path(path), run, trace
-        files.check_writable(self.path)
+        check_writable(self.path)
         self.identity = _identity(run, trace, tol)
         self.response = _response(run)
         if self.path.exists():

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import files
 from ..backend.arrays import is_single, on_host
 from ..backend.checks import InputError, real_number, reject, shown, truth_value, warn, whole_number
+from ..backend.locks import reserved
 from ..problems import Problem
 from ..solvers.base import Solver, check_solver
 from .checkpoint import Checkpoint
@@ -118,7 +118,7 @@ def solve(
         spent = seconds / max_seconds if max_seconds else 0.0
         return [min(1.0, max((now + i) / max(max_iter - 1, 1), spent + i * each)) for i in range(count)]
 
-    with files.reserved(checkpoint):
+    with reserved(checkpoint):
         saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
         try:
             while run.state.rows.size and run.state.iteration < max_iter:

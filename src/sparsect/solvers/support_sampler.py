@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace, real_dtype, to_numpy
+from ..backend.arrays import Array, from_numpy, is_single, namespace, real_dtype, to_numpy
 from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample
@@ -144,6 +144,7 @@ class SupportSampler(Solver):
         with np.errstate(divide="ignore", invalid="ignore"):
             score = np.where(squares > 0, np.abs(b) / np.sqrt(squares), -1.0)
         support = np.argsort(-score, axis=1, kind="stable")[:, :s]
+        single = np.float32 if is_single(problem.y) else np.float64
         fresh = {name: np.zeros((batch, n)) for name in ("square", "inclusion", "answer_square", "answer_inclusion")}
         return SamplerState(
             b=b,
@@ -160,8 +161,8 @@ class SupportSampler(Solver):
             least=energy.copy(),
             best=support.copy(),
             support=support,
-            criterion=np.sqrt(energy),
-            scale=np.sqrt(energy),
+            criterion=np.sqrt(energy).astype(single),
+            scale=np.sqrt(energy).astype(single),
             settled=energy == 0,
             **_variances(problem, energy),
             **fresh,
@@ -267,7 +268,7 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         answer_misfit=np.minimum(misfit, state.answer_misfit),
         agreeing=agreeing,
         chain=np.full_like(state.chain, chain),
-        criterion=np.where(ended & before, np.sqrt(distance), state.criterion),
+        criterion=np.where(ended & before, np.sqrt(distance), state.criterion).astype(state.criterion.dtype),
         settled=to_numpy(state.settled) | (agreeing > 1),
         **_variances(problem, state.energy),
         **answers,
