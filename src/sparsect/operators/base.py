@@ -171,6 +171,11 @@ class Operator(ABC):
 
         return column_norms(self)
 
+    @property
+    def coherence(self) -> float:
+        """Largest absolute cosine between two columns of Phi, for dense operators only."""
+        raise NotImplementedError
+
     @cached_property
     def unit_columns(self) -> Operator:
         """Phi with columns of norm 1; the operator itself if their norms are equal or if Phi is a tight frame.

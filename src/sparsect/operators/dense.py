@@ -18,12 +18,16 @@ from ..backend.arrays import (
     is_single,
     namespace,
     real_dtype,
+    take_rows,
     to_numpy,
 )
 from ..backend.checks import real_number, reject
 from ..backend.norms import conj, row_norms
 from .base import Operator
 from .pseudo_inverse import PseudoInverse, SingularVectors
+
+# The number of columns whose cosines with all others are looked at.
+COMPARED = 256
 
 
 class DenseOperator(Operator):
@@ -99,6 +103,20 @@ class DenseOperator(Operator):
     def column_norms(self) -> np.ndarray[Any, Any]:
         """Norms of the columns of Phi in double precision, shape (n,)."""
         return row_norms(self.Phi.T)
+
+    @cached_property
+    def coherence(self) -> float:
+        """Largest absolute cosine between two columns of Phi, estimated from 256 of them where there are more."""
+        start = time.perf_counter()
+        xp, norms, n = namespace(self.Phi), self.column_norms, self.shape[1]
+        chosen = np.unique(np.linspace(0, n - 1, min(n, COMPARED)).astype(np.int64))
+        some = take_rows(self.Phi.T, chosen).T
+        cosines = to_numpy(xp.abs(conj(some).T @ self.Phi)).astype(np.float64)
+        cosines[np.arange(chosen.size), chosen] = 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cosines /= norms * norms[chosen, None]
+        self.factor_seconds += time.perf_counter() - start
+        return float(np.max(cosines, where=np.isfinite(cosines), initial=0.0))
 
     def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
         if isinstance(by, np.ndarray):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from ..backend.checks import LONGEST, InputError, within
 from ..backend.norms import norm
 from ..backend.rng import generator
 from ..backend.writing import check_writable
+from .result import DETAILS
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Checkpoint:
         arrays |= {f"history/{name}": column for name, column in self.trace.history().items()}
         for index, finished in enumerate(state.done):
             arrays |= {f"done/{index}/{name}": to_numpy(getattr(finished, name)) for name in FINISHED}
+            arrays |= {f"done/{index}/details/{name}": to_numpy(value) for name, value in finished.details.items()}
         files.write_npz(self.path, arrays | {CHECKSUM: np.array(checksum(arrays))})
 
     def _restore(self) -> None:
@@ -110,7 +111,7 @@ class Checkpoint:
             raise ValueError("rows that are done and rows that are not do not make up the batch")
         state = self._state(arrays, rows, iteration)
         if rows.size:
-            self._check_solution("the solution so far", to_numpy(run.estimate(run.scaled.take(rows), state)))
+            self._check_solution("the solution so far", to_numpy(run.answer(run.scaled.take(rows), state)[0]))
         self.trace.restore(history)
         run.restore(iteration, rows, state, done)
         run.clock.seconds, run.setup_seconds = seconds.tolist()
@@ -131,13 +132,13 @@ class Checkpoint:
             within(f"state/{name}", found[name], 0, iteration)
         # The compiled kernels expect contiguous rows.
         found = {name: np.ascontiguousarray(array) for name, array in found.items()}
-        dataclasses.replace(fresh, **found).check(run.problem)
+        fresh.replaced(found).check(run.problem)
         like = run.problem.y
         placed = {
             name: found[name] if is_numpy(namespace(value)) else from_numpy(found[name], like)
             for name, value in fresh.arrays().items()
         }
-        return dataclasses.replace(fresh, **placed)
+        return fresh.replaced(placed)
 
     def _finished(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
         """Return the saved arrays of a group of finished rows, validated."""
@@ -150,9 +151,14 @@ class Checkpoint:
         self._check_solution(f"{prefix}x", x)
         within(f"{prefix}criterion", criterion, 0, np.inf)
         within(f"{prefix}n_iter", n_iter, 0, iteration)
+        details, start = {}, f"{prefix}details/"
+        for name in (name.removeprefix(start) for name in arrays if name.startswith(start)):
+            details[name] = _expect(arrays, start + name, (rows.size, n)[: arrays[start + name].ndim], None)
+            if name not in DETAILS or details[name].dtype.kind not in DETAILS[name]:
+                raise ValueError(f"{start}{name} has dtype {details[name].dtype}")
         names = ("converged", "stable", "diverged")
         flags = {name: _expect(arrays, f"{prefix}{name}", rows.shape, np.bool_) for name in names}
-        return {"rows": rows, "x": x, "criterion": criterion, "n_iter": n_iter} | flags
+        return {"rows": rows, "x": x, "criterion": criterion, "n_iter": n_iter, "details": details} | flags
 
     def _check_solution(self, name: str, x: NumpyArray) -> None:
         like = self.run.scaled.y
@@ -181,12 +187,12 @@ class Checkpoint:
 
 
 def _expect(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any) -> NumpyArray:
-    """Return the named array if it has the given dtype and shape, where -1 stands for any length."""
+    """Return the named array if it has the given dtype (None: any) and shape, where -1 stands for any length."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(
         length in (-1, found) for length, found in zip(shape, array.shape, strict=True)
     )
-    if array.dtype != dtype or not fits:
+    if (dtype is not None and array.dtype != dtype) or not fits:
         raise ValueError(f"{name} has dtype {array.dtype} and shape {array.shape}")
     return array
 
@@ -226,6 +232,8 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
         "arrays": f"{type(problem.y).__module__.split('.')[0]} {to_numpy(problem.y).dtype.name}",
         "Phi": type(problem.operator).__name__,
         "refit": run.refit,
+        "polish": run.polish,
+        "scale_columns": run.scale_columns,
         "record": trace.describe(),
         "y and noise_norm": digest.hexdigest(),
     }

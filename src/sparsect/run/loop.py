@@ -40,6 +40,8 @@ def solve(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 100,
     refit: bool = False,
+    polish: bool = False,
+    scale_columns: bool = True,
     check_fit: bool = True,
 ) -> Result:
     """Apply a solver to a problem.
@@ -72,6 +74,10 @@ def solve(
         The number of iterations between two saves.
     refit : bool, optional
         Whether to replace the nonzeros of each solution by the least-squares fit on their support.
+    polish : bool, optional
+        Whether to exchange single columns of each support as long as that lowers the residual, and then to refit.
+    scale_columns : bool, optional
+        Whether the solver works on columns of norm 1.
     check_fit : bool, optional
         Whether to warn about solutions that do not explain the data. False suits callers that want the best
         approximation with few nonzeros, however large its residual.
@@ -99,7 +105,8 @@ def solve(
     default = 1e-4 if is_single(problem.y) else 1e-6
     tol = real_number("tol", default if tol is None else tol, "a number of at least 0", low=0.0)
     trace = Trace(solver.criterion, record, record_at)
-    run = Run(problem, solver, tol, truth_value("refit", refit))
+    flags = {"refit": refit, "polish": polish, "scale_columns": scale_columns}
+    run = Run(problem, solver, tol, **{name: truth_value(name, flag) for name, flag in flags.items()})
     unconverged = _unconverged(run.scaled)
 
     def ahead() -> list[float]:

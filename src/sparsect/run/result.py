@@ -45,6 +45,17 @@ class Result:
     stable : array of bool, shape (batch,), or None
         Whether the support of the solver's sparse point did not change during the last hundredth of the iterations (at
         least one). None for solvers that do not track it.
+    source : array of str, shape (batch,), or None
+        Which part of the method gave the answer of each row, for methods that have several; see :class:`Automatic`.
+    inclusion_probability : array, shape (batch, n), or None
+        The posterior probability of each entry of being nonzero, for methods that know it; NaN in rows where it is not
+        known.
+    standard_deviation : array, shape (batch, n), or None
+        The posterior standard deviation of each entry, likewise.
+    swaps : array of int, shape (batch,), or None
+        The number of columns exchanged by polishing; None without it.
+    swap_optimal : array of bool, shape (batch,), or None
+        Whether polishing ended because no exchange of one column lowers the residual any more; None without it.
     setup_seconds : float
         The time spent on factoring Phi during this run; 0 if it was factored before.
     seconds : float
@@ -69,7 +80,10 @@ class Result:
     ['disagreement', 'iteration', 'seconds']
     """
 
-    PER_ROW: ClassVar[tuple[str, ...]] = ("x", "support", "residual_norm", "gap", "converged", "n_iter", "stable")
+    PER_ROW: ClassVar[tuple[str, ...]] = (
+        "x", "support", "residual_norm", "gap", "converged", "n_iter", "stable", "source", "inclusion_probability",
+        "standard_deviation", "swaps", "swap_optimal",
+    )  # fmt: skip
 
     x: Array
     support: Array
@@ -83,6 +97,11 @@ class Result:
     sparsity: int | str
     gap: Array | None = None
     stable: Array | None = None
+    source: Array | None = None
+    inclusion_probability: Array | None = None
+    standard_deviation: Array | None = None
+    swaps: Array | None = None
+    swap_optimal: Array | None = None
 
     def __repr__(self) -> str:
         """Return a summary of a few lines; the arrays themselves would fill pages."""
@@ -177,8 +196,16 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+# The NumPy dtype kinds of what a solver may know about its solutions.
+DETAILS = {
+    "source": "U",
+    "inclusion_probability": "f",
+    "standard_deviation": "f",
+    "swaps": "iu",
+    "swap_optimal": "b",
+}
 # The NumPy dtype kinds allowed for each field of a saved result.
-KINDS = {
+KINDS = DETAILS | {
     "x": "fc",
     "support": "b",
     "residual_norm": "f",
@@ -226,7 +253,7 @@ def load_result(path: str | os.PathLike[str]) -> Result:
     """
     arrays = files.read_npz(path)
     history = {name.partition("/")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("history/")}
-    if missing := set(KINDS) - set(arrays) - {"gap", "stable"}:
+    if missing := set(KINDS) - set(DETAILS) - set(arrays) - {"gap", "stable"}:
         raise InputError(f"{path}: not a result of sparsect, {', '.join(sorted(missing))} missing")
     found = {name: arrays[name] for name in KINDS if name in arrays}
     if problem := _first_problem(found, history):
@@ -239,11 +266,11 @@ def _first_problem(found: Mapping[str, NumpyArray], history: Mapping[str, NumpyA
     """Describe the first problem with the contents of a file; empty if there is none."""
     x = found["x"]
     for name, value in found.items():
-        whole = name in ("x", "support")
+        whole = name in ("x", "support", "inclusion_probability", "standard_deviation")
         shape = x.shape if whole else x.shape[:-1] if name in Result.PER_ROW else ()
         if value.dtype.kind not in KINDS[name] or value.shape != shape or (whole and value.ndim not in (1, 2)):
             return f"{name} has dtype {value.dtype} and shape {value.shape}"
-        if value.dtype.kind in "fc" and np.isnan(value).any():
+        if value.dtype.kind in "fc" and name not in DETAILS and np.isnan(value).any():
             return f"{name} has entries that are NaN"
     if not np.isfinite(x).all() or not np.array_equal(found["support"], x != 0):
         return "x is not finite, or support is not where it is nonzero"

@@ -25,8 +25,8 @@ from ..backend.arrays import (
 from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
-from ..operators import least_squares
-from ..problems import Problem, Units
+from ..operators import least_squares, polishing
+from ..problems import Problem
 from ..solvers.base import Requirement, Solver, State
 from .result import Result
 from .snapshot import Snapshot
@@ -52,18 +52,31 @@ class Run:
         The tolerance on the stopping criterion, relative to the scale of each row.
     refit : bool
         Whether to replace solutions by the least-squares fit on their support.
+    polish : bool
+        Whether to improve supports by exchanging single columns first.
+    scale_columns : bool
+        Whether the solver works on columns of one norm.
     """
 
-    def __init__(self, problem: Problem, solver: Solver, tol: float, refit: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        tol: float,
+        refit: bool = False,
+        polish: bool = False,
+        scale_columns: bool = True,
+    ) -> None:
         _check_needs(problem, solver)
+        if polish and not problem.operator.is_dense:
+            raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
         if solver.compiled and is_numpy(namespace(problem.y)):
             _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
-        self.problem, self.solver, self.refit = problem, solver, refit
-        if solver.scale_free:
-            self.scaled, self.units = problem.to_scale()
-        else:
+        self.problem, self.solver = problem, solver
+        self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
+        if not solver.scale_free:
             check_magnitude("y", problem.y)
-            self.scaled, self.units = problem, Units(None, None)
+        self.scaled, self.units = problem.to_scale(scale_columns, solver.scale_free)
         self.clock = Clock()
         self.setup_seconds = 0.0
         with self._clocked():
@@ -75,7 +88,9 @@ class Run:
                 # x = 0 is the only candidate, so every row is done at once.
                 self.goal[:] = np.inf
             self.limit = DIVERGED * scale
-        self.state = RunState(0, np.arange(problem.batch), self.scaled, state, ())
+            self.state = RunState(0, np.arange(problem.batch), self.scaled, state, ())
+            if state.settled is not None and (solved := to_numpy(state.settled)).any():
+                self.state = self._without(self.state, solved, np.zeros_like(solved), self.state)
 
     @contextlib.contextmanager
     def _clocked(self) -> Iterator[None]:
@@ -92,8 +107,8 @@ class Run:
         self.setup_seconds += spent
         self.clock.seconds -= spent
 
-    def estimate(self, problem: Problem, state: State) -> Array:
-        """Return the solver's estimate, refitted if requested and if it is not a least-squares fit already.
+    def answer(self, problem: Problem, state: Any) -> tuple[Array, dict[str, Array]]:
+        """Return the solver's solution, polished or refitted if requested, and what is known about it.
 
         Parameters
         ----------
@@ -104,11 +119,18 @@ class Run:
 
         Returns
         -------
-        array, shape (rows, n)
-            The estimates.
+        x : array, shape (rows, n)
+            The solutions.
+        details : dict of str to array
+            Attributes of :class:`Result` that describe them.
         """
-        x = self.solver.estimate(problem, state)
-        return least_squares.refit(problem.operator, problem.y, x) if self.refit and not self.solver.fitted else x
+        x, details = self.solver.answer(problem, state)
+        if self.polish:
+            x, swaps, optimal = polishing.polish(problem.operator, problem.y, x)
+            details = details | {"swaps": swaps, "swap_optimal": optimal}
+        elif self.refit and not self.solver.fitted:
+            x = least_squares.refit(problem.operator, problem.y, x)
+        return x, details
 
     def advance(self, fractions: list[float], last: bool) -> None:
         """Advance every running row by up to one step for each of ``fractions``.
@@ -170,14 +192,16 @@ class Run:
     def _finished(self, now: RunState, rows: IntArray, diverged: bool) -> FinishedRows:
         """Return the current solutions of the given running rows."""
         state = now.state.take(rows)
+        x, details = self.answer(now.problem.take(rows), state)
         return FinishedRows(
             rows=now.rows[rows],
-            x=self.estimate(now.problem.take(rows), state),
+            x=x,
             criterion=state.criterion,
             converged=self.converged(now.rows[rows], state) & (not diverged),
             n_iter=steps_taken(state, now.iteration),
             stable=is_stable(state, now.iteration),
             diverged=np.full(rows.size, diverged),
+            details=details,
         )
 
     def restore(self, iteration: int, rows: IntArray, state: State, done: list[dict[str, Any]]) -> None:
@@ -195,10 +219,15 @@ class Run:
             The fields of :class:`FinishedRows` for each group of finished rows.
         """
         like = self.problem.y
-        finished = tuple(
-            FinishedRows(**part | {name: from_numpy(part[name], like) for name in ("x", "criterion")}) for part in done
-        )
-        self.state = RunState(iteration, rows, self.scaled.take(rows), state, finished)
+        finished = []
+        for part in done:
+            placed = {name: from_numpy(part[name], like) for name in ("x", "criterion")}
+            known = part["details"].items()
+            placed["details"] = {
+                name: from_numpy(value, like) if value.dtype.kind == "f" else value for name, value in known
+            }
+            finished.append(FinishedRows(**part | placed))
+        self.state = RunState(iteration, rows, self.scaled.take(rows), state, tuple(finished))
 
     def result(self, history: dict[str, NumpyArray]) -> Result:
         """Return the result, with a batch axis.

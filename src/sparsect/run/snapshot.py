@@ -64,14 +64,28 @@ class Snapshot:
         return self._state.joined([part.converged for part in self._state.done], running)
 
     @cached_property
-    def _estimate(self) -> Array:
-        """The solver's estimate of each row, in the units of the run."""
-        finished = [part.x for part in self._state.done]
-        if self._state.rows.size:
-            running = self._run.estimate(self._state.problem, self._state.state)
+    def _answer(self) -> tuple[Array, dict[str, Array]]:
+        """The solution of each row and its details, in the units of the run."""
+        done = self._state.done
+        if not self._state.rows.size:
+            x, details = done[0].x[:0, ...], {name: value[:0, ...] for name, value in done[0].details.items()}
         else:
-            running = finished[0][:0, ...]
-        return self._state.joined(finished, running)
+            x, details = self._run.answer(self._state.problem, self._state.state)
+        whole = {
+            name: self._state.joined([part.details[name] for part in done], value) for name, value in details.items()
+        }
+        return self._state.joined([part.x for part in done], x), whole
+
+    @property
+    def _estimate(self) -> Array:
+        return self._answer[0]
+
+    @property
+    def details(self) -> dict[str, Array]:
+        """What the solver knows about the solutions, by the name of the attribute of :class:`Result`."""
+        details, units = self._answer[1], self._run.units
+        name = "standard_deviation"
+        return details | {name: units.original(details[name])} if name in details else details
 
     @cached_property
     def x(self) -> Array:

@@ -35,6 +35,8 @@ class FinishedRows:
         Whether the support is stable; False if the solver does not track it.
     diverged : array of bool, shape (count,)
         Whether the row diverged.
+    details : dict of str to array
+        What the solver knows about the solutions besides, in the units of the run.
     """
 
     rows: IntArray
@@ -44,6 +46,7 @@ class FinishedRows:
     n_iter: IntArray
     stable: BoolArray
     diverged: BoolArray
+    details: dict[str, Array]
 
 
 @dataclass(frozen=True)

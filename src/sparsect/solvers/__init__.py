@@ -6,6 +6,7 @@ from .admm import ADMM
 from .aiht import AcceleratedIHT, NormalizedIHT
 from .alternating_map import AlternatingMap
 from .annealed.solver import AnnealedDifferenceMap
+from .automatic import Automatic
 from .base import Solver
 from .difference_map import DifferenceMap
 from .irls import IRLS
@@ -18,6 +19,7 @@ from .vamp import VectorAMP
 
 # The names of the methods, for type checkers and completion.
 MethodName = Literal[
+    "auto",
     "annealed-difference-map",
     "difference-map",
     "alternating-map",
@@ -37,6 +39,7 @@ MethodName = Literal[
 METHODS: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (
+        Automatic,
         AnnealedDifferenceMap,
         DifferenceMap,
         AlternatingMap,
@@ -61,6 +64,7 @@ __all__ = [
     "AcceleratedIHT",
     "AlternatingMap",
     "AnnealedDifferenceMap",
+    "Automatic",
     "DifferenceMap",
     "FalseAlarmRate",
     "FalseDiscoveryRate",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -79,10 +79,38 @@ class State:
         Returns
         -------
         dict of str to array
-            The arrays of the state.
+            The arrays of the state. Those of a field that is a state itself have names such as ``field.name``.
         """
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if value is not None}
+        found: dict[str, Array] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, State):
+                found |= {f"{field.name}.{name}": array for name, array in value.arrays().items()}
+            elif value is not None:
+                found[field.name] = value
+        return found
+
+    def replaced(self, arrays: Mapping[str, Array]) -> Self:
+        """Return a copy of the state with other arrays.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+            New arrays, named as in :meth:`arrays`.
+
+        Returns
+        -------
+        State
+            The copy.
+        """
+        inner: dict[str, dict[str, Array]] = {}
+        for name, array in arrays.items():
+            field, _, rest = name.partition(".")
+            inner.setdefault(field, {})[rest] = array
+        fields = {
+            field: named[""] if "" in named else getattr(self, field).replaced(named) for field, named in inner.items()
+        }
+        return dataclasses.replace(self, **fields)
 
     def check(self, problem: Problem) -> None:
         """Check a state read from a file before compiled kernels use it.
@@ -114,7 +142,7 @@ class State:
         State
             The state of these rows.
         """
-        return dataclasses.replace(self, **{name: take_rows(value, rows) for name, value in self.arrays().items()})
+        return self.replaced({name: take_rows(value, rows) for name, value in self.arrays().items()})
 
 
 def joined(rows: Sequence[IntArray] | None, parts: Sequence[Any]) -> Any:
@@ -132,10 +160,11 @@ def joined(rows: Sequence[IntArray] | None, parts: Sequence[Any]) -> Any:
     State
         The joined state.
     """
-    names = parts[0].arrays()
-    xp = namespace(parts[0].criterion)
-    whole = {name: xp.concat([getattr(part, name) for part in parts], axis=0) for name in names}
-    state = dataclasses.replace(parts[0], **whole)
+    arrays = [part.arrays() for part in parts]
+    whole = {
+        name: namespace(value).concat([part[name] for part in arrays], axis=0) for name, value in arrays[0].items()
+    }
+    state = parts[0].replaced(whole)
     return state if rows is None else state.take(np.argsort(np.concatenate(rows)))
 
 
@@ -160,7 +189,7 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
         for name, value in first.arrays().items()
         if value is not others[name]
     }
-    return dataclasses.replace(second, **picked)
+    return second.replaced(picked)
 
 
 def kept_where_done(goal: FloatArray, before: Any, after: Any) -> Any:
@@ -430,6 +459,26 @@ class Solver(ABC):
         for _ in fractions:
             state = kept_where_done(goal, state, self.step(problem, state))
         return state
+
+    def answer(self, problem: Problem, state: Any) -> tuple[Array, dict[str, Array]]:
+        """Return the current solution and what the solver knows about it.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, restricted to the rows of ``state``.
+        state : State
+            The current state.
+
+        Returns
+        -------
+        x : array, shape (batch, n)
+            The solution.
+        details : dict of str to array
+            Attributes of :class:`Result` that describe it, such as ``inclusion_probability``, with one row for each
+            signal; by default none.
+        """
+        return self.estimate(problem, state), {}
 
     @property
     def scale_free(self) -> bool:

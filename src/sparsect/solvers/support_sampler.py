@@ -14,12 +14,13 @@ from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample
 from ..kernels.thresholding import keep_largest
+from ..operators.least_squares import refit
 from ..operators.polishing import correlations, gram_in_memory
 from ..problems import Problem
 from .base import Requirement, Solver, State
 
 # The part of each chain in which its temperature falls; means are taken over the rest.
-COOLING = 0.8
+COOLING = 0.65
 # A chain starts with the noise at which a typical nonzero is this many times below the level that pins it to a column.
 HOT = 2.0
 # The smallest variance of the noise, relative to the mean square of y: the level of rounding errors.
@@ -29,8 +30,8 @@ AGREEMENT = 0.5
 # Multiplications of an iteration of the Difference Map per entry of Phi, and of a visit per column: one iteration of
 # the sampler makes as many visits as cost the same.
 ITERATION, VISIT = 4.0, (2.5, 10.0)
-# The largest number of sweeps in an iteration.
-MOST = 2.0
+# The smallest and the largest number of sweeps for each iteration.
+FEWEST, MOST = 0.3, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +209,7 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     if s == 0 or not len(parts):
         return state
     # As many sweeps as cost no more than an iteration of the Difference Map, possibly none in some iterations.
-    rate = min(MOST, ITERATION * m / (s * (VISIT[0] * s + VISIT[1])))
+    rate = float(np.clip(ITERATION * m / (s * (VISIT[0] * s + VISIT[1])), FEWEST, MOST))
     before = int(to_numpy(state.taken)[0]) + np.arange(len(parts))
     sweeps = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
     heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), sweeps)
@@ -274,6 +275,40 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         **answers,
         **zeros,
     )
+
+
+def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
+    """Let the running chain of every row start from the support of a given solution.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, restricted to the rows of ``state``.
+    state : SamplerState
+        The state at the beginning of a chain.
+    x : array, shape (batch, n)
+        Solutions with at most s nonzeros. Supports with fewer are filled up with columns that correlate most with y.
+
+    Returns
+    -------
+    SamplerState
+        The state with other supports, and with the noise variance of their fits.
+    """
+    (m, _), s = problem.operator.shape, problem.sparsity
+    size = np.abs(to_numpy(x)).astype(np.float64)
+    order = np.where(size > 0, 1.0 + size / np.maximum(size.max(axis=1, keepdims=True), 1e-300), 0.0)
+    scores = np.abs(state.b)
+    order = np.where(size > 0, order, scores / np.maximum(2 * scores.max(axis=1, keepdims=True), 1e-300))
+    support = np.ascontiguousarray(np.argsort(-order, axis=1, kind="stable")[:, :s])
+    start = np.zeros_like(size)
+    np.put_along_axis(start, support, 1.0, axis=1)
+    fitted = refit(problem.operator, problem.y, from_numpy(start, problem.y))
+    left = to_numpy(squared_norm(problem.operator.forward(fitted) - problem.y)).astype(np.float64)
+    variance = np.maximum(left / max(m - s, 1), np.maximum(FLOOR * state.energy / m, np.finfo(np.float64).tiny))
+    slab = np.maximum(np.sum(np.abs(to_numpy(fitted)) ** 2, axis=1) / s, np.finfo(np.float64).tiny)
+    if problem.noise_norm is not None:
+        variance = state.variance
+    return dataclasses.replace(state, support=support, variance=variance, slab=slab.astype(np.float64))
 
 
 def narrow(x: Array, like: Array) -> Array:

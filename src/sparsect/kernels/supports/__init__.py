@@ -159,3 +159,26 @@ def best_pair(gram: Array, squares: Array, b: Array) -> Array:
     support: np.ndarray[Any, Any] = np.tile(np.arange(2), (b.shape[0], 1))
     over_rows(cpu.best_pair, b.shape[0], gram, squares, b, support, work=4.0 * gram.shape[0] ** 2)
     return support
+
+
+def grow(gram: Array, b: Array, count: int) -> Array:
+    """Select columns for one row, each of which lowers the residual most (orthogonal least squares).
+
+    Parameters
+    ----------
+    gram : array, shape (n, n)
+        The Gram matrix in double precision.
+    b : array, shape (n,)
+        Phi^H y.
+    count : int
+        The number of columns.
+
+    Returns
+    -------
+    array of int
+        The columns in the order of their selection; fewer than ``count`` if the others depend on them.
+    """
+    from . import cpu
+
+    order = np.empty(count, dtype=np.int64)
+    return order[: cpu.grow(gram, np.diag(gram).real.copy(), b, count, order)]

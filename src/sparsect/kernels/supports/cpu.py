@@ -353,3 +353,43 @@ def best_pair(first, last, gram, squares, b, support):
                             if fit > top * D:
                                 top = fit / D
                                 support[row, 0], support[row, 1] = i, j
+
+
+@compiled
+def grow(gram, squares, b, count, order):
+    """Select columns one by one so that each lowers the squared residual most; return how many were selected.
+
+    Parameters
+    ----------
+    gram : (n, n), Gram matrix in double precision; squares : (n,), its diagonal
+    b : (n,), Phi^H y
+    count : number of columns to select; order : (count,), receives them
+    """
+    n = b.size
+    c, d, basis = b.copy(), squares.copy(), np.empty((count, n), b.dtype)
+    for k in range(count):
+        best, i = 0.0, -1
+        for j in range(n):
+            if d[j] > DEPENDENT * squares[j]:
+                score = (c[j].real * c[j].real + c[j].imag * c[j].imag) / d[j]
+                if score > best:
+                    best, i = score, j
+        if i < 0:
+            return k
+        order[k] = i
+        # The products of all columns with what is left of column i, at unit norm.
+        row, pivot = basis[k], np.sqrt(d[i])
+        for j in range(n):
+            row[j] = gram[i, j]
+        for q in range(k):
+            t, other = np.conj(basis[q, i]), basis[q]
+            for j in range(n):
+                row[j] -= t * other[j]
+        for j in range(n):
+            row[j] /= pivot
+        amount = c[i] / pivot
+        for j in range(n):
+            c[j] -= np.conj(row[j]) * amount
+            d[j] -= row[j].real * row[j].real + row[j].imag * row[j].imag
+        d[i] = 0.0
+    return count

@@ -1,0 +1,111 @@
+"""Which stages a run goes through, chosen by what Phi is like and by how many nonzeros are allowed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from ...problems import Problem
+
+# Phi is like a random matrix if no two columns have a larger cosine than this, or than this multiple of the largest
+# cosine that is to be expected among as many random vectors.
+COHERENT, EXPECTED, HIGHEST = 0.5, 1.25, 0.9
+# Supports are sampled if s^2 is at most this multiple of m: beyond, sweeps are too expensive. For an approximation,
+# where nothing is averaged, chains must be longer to be of use.
+SAMPLED = {"recovery": 64.0, "approximation": 1.0}
+# The largest number of columns whose Gram matrix is kept in memory.
+COLUMNS = 8192
+
+
+class Kind(Enum):
+    """What happens in a stage.
+
+    Attributes
+    ----------
+    CHAIN
+        A hot chain of supports cools down and is sampled.
+    SEARCH
+        The annealed Difference Map searches, and passes messages.
+    CHECK
+        A chain is sampled that starts from the support that the search has found.
+    """
+
+    CHAIN = "chain"
+    SEARCH = "search"
+    CHECK = "check"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a run.
+
+    Attributes
+    ----------
+    kind : Kind
+        What happens in it.
+    begin, end : float
+        The fractions of the run between which it happens.
+    """
+
+    kind: Kind
+    begin: float
+    end: float
+
+    def part(self, fraction: float) -> float:
+        """Return the part of the stage that has passed.
+
+        Parameters
+        ----------
+        fraction : float
+            The fraction of the run that has passed.
+
+        Returns
+        -------
+        float
+            A number from 0 to 1.
+        """
+        return min(1.0, (fraction - self.begin) / (self.end - self.begin))
+
+
+SEARCH_ONLY = (Stage(Kind.SEARCH, 0.0, 1.0),)
+STAGES = {
+    # Chains that agree end the run before the search begins.
+    "recovery": (
+        Stage(Kind.CHAIN, 0.0, 0.15),
+        Stage(Kind.CHAIN, 0.15, 0.3),
+        Stage(Kind.SEARCH, 0.3, 0.7),
+        Stage(Kind.CHECK, 0.7, 0.75),
+        Stage(Kind.CHAIN, 0.75, 0.87),
+        Stage(Kind.CHAIN, 0.87, 1.0),
+    ),
+    "approximation": (
+        Stage(Kind.CHAIN, 0.0, 0.15),
+        Stage(Kind.CHAIN, 0.15, 0.3),
+        Stage(Kind.SEARCH, 0.3, 1.0),
+    ),
+}
+
+
+def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
+    """Choose the stages of a run.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+    goal : {'recovery', 'approximation'}
+        What the run is for.
+
+    Returns
+    -------
+    tuple of Stage
+        The stages, one after the other.
+    """
+    (m, n), s = problem.operator.shape, problem.sparsity
+    if not problem.operator.is_dense or not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
+        return SEARCH_ONLY
+    random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))
+    if goal == "recovery" and problem.operator.coherence <= random:
+        return SEARCH_ONLY
+    return STAGES[goal]

@@ -1,0 +1,280 @@
+"""The default method: a direct solution where that is certain, otherwise search, messages and samples of supports."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, is_numpy, namespace, real_dtype, to_numpy
+from ...backend.checks import choice
+from ...backend.norms import norm
+from ...kernels.posterior import posterior
+from ...kernels.thresholding import keep_largest
+from ...operators.least_squares import refit
+from ...operators.polishing import polish
+from ...problems import Problem
+from ..annealed import AnnealedDifferenceMap
+from ..annealed.schedule import ALPHA
+from ..annealed.state import AnnealedState
+from ..base import Solver, State
+from ..support_sampler import COOLING, SamplerState, SupportSampler, advance, concluded, narrow, restarted
+from .easy import solve_easy
+from .plan import Kind, Stage, stages_for
+
+# What gave the answer of a row: the values of ``Result.source``.
+EASY, SEARCH, MESSAGES, SAMPLES, SWAPS = "least squares", "search", "messages", "samples", "swaps"
+# An approximation is polished if that takes at most this part of the time of its iterations.
+POLISHING = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutomaticState(State):
+    """The state of :class:`Automatic`.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The solutions of rows that were solved directly; zero in the others.
+    deviation : array, shape (batch, n)
+        The standard deviations of their nonzeros.
+    solved : array of bool, shape (batch,)
+        The rows that were solved directly.
+    stage : array of int, shape (batch,)
+        The number of the stage that was begun last.
+    search : AnnealedState or None
+        The state of the search; None if all rows were solved directly.
+    sampler : SamplerState or None
+        The state of the chains of supports; None if there are none.
+    """
+
+    x: Array
+    deviation: Array
+    solved: Array
+    stage: Array
+    search: AnnealedState | None
+    sampler: SamplerState | None
+
+    def check(self, problem: Problem) -> None:
+        """Check the states of the parts."""
+        for part in (self.search, self.sampler):
+            if part is not None:
+                part.check(problem)
+
+
+@dataclass(frozen=True)
+class Automatic(Solver):
+    """The default method, which chooses and combines methods by what Phi and y are like.
+
+    A row that a few columns explain beyond doubt is solved by least squares on these, without a factorization of Phi.
+    For the others:
+
+    * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
+      passing turns its result into a posterior mean, which is then the best estimate there is.
+    * If columns of Phi resemble each other, supports are sampled (:class:`SupportSampler`). Two chains that agree are
+      the answer. If they do not, the map searches as well, a third chain starts from what it has found, and the chain
+      with the smallest residual is the answer.
+
+    Parameters
+    ----------
+    goal : {'recovery', 'approximation'}, optional
+        ``'recovery'`` minimizes the error of x: the answer is a posterior mean, which is the best fit where the noise
+        is small. ``'approximation'`` minimizes the error of Phi x: the answer is the best fit found by the map and, if
+        s is small, by the chains, improved by exchanges of single columns.
+
+    Notes
+    -----
+    ``result.source`` tells which part gave the answer of each row: "least squares", "search" (a point of both sets,
+    the average of the search, or for an approximation its last point), "messages", "samples" or "swaps" (an
+    approximation found by the chains). The stopping criterion is that of the map.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
+    >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.Automatic())
+    >>> result.source
+    'least squares'
+    """
+
+    name: ClassVar[str] = "auto"
+    criterion: ClassVar[str] = "disagreement"
+    uses_noise_norm: ClassVar[bool] = True
+    compiled: ClassVar[bool] = True
+    combines_steps: ClassVar[bool] = True
+    scale_free = True
+
+    goal: str = "recovery"
+
+    def __post_init__(self) -> None:
+        choice("goal", self.goal, ALPHA)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the estimate is a least-squares fit already."""
+        return self.goal == "approximation"
+
+    @property
+    def approximates(self) -> bool:
+        """Whether the goal is the best fit with s nonzeros instead of the x behind the data."""
+        return self.goal == "approximation"
+
+    @property
+    def _map(self) -> AnnealedDifferenceMap:
+        return AnnealedDifferenceMap(goal=self.goal)
+
+    def init(self, problem: Problem) -> AutomaticState:
+        """Solve the easy rows, and start the parts that the others need."""
+        xp, y = namespace(problem.y), problem.y
+        x = deviation = np.zeros((problem.batch, problem.operator.shape[1]))
+        solved = np.zeros(problem.batch, dtype=bool)
+        if self.goal == "recovery" and problem.operator.is_dense and is_numpy(xp):
+            x, deviation, solved = solve_easy(problem)
+        search = sampler = None
+        size = norm(y)
+        if not solved.all():
+            search = self._map.init(problem)
+            if any(stage.kind is Kind.CHAIN for stage in stages_for(problem, self.goal)):
+                sampler = SupportSampler().init(problem)
+        return AutomaticState(
+            x=narrow(x, y),
+            deviation=xp.astype(from_numpy(deviation, y), real_dtype(y)),
+            solved=from_numpy(solved, y),
+            settled=from_numpy(solved, y),
+            failed=from_numpy(np.zeros(problem.batch, dtype=bool), y),
+            stage=np.zeros(problem.batch, dtype=np.int64),
+            criterion=size,
+            scale=size if search is None else search.scale,
+            unchanged=from_numpy(solved.astype(np.float64), y),
+            search=search,
+            sampler=sampler,
+        )
+
+    def step(self, problem: Problem, state: AutomaticState) -> AutomaticState:
+        """Take one step of the first stage."""
+        return self.steps(problem, state, np.zeros(problem.batch), [0.0])
+
+    def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> AutomaticState:
+        """Take several steps, each in the stage to which its fraction of the run belongs."""
+        stages = stages_for(problem, self.goal)
+        numbers = [sum(stage.begin <= fraction for stage in stages) - 1 for fraction in fractions]
+        for number, group in itertools.groupby(zip(numbers, fractions, strict=True), key=lambda pair: pair[0]):
+            stage = stages[number]
+            parts = [stage.part(fraction) for _, fraction in group]
+            if number > int(state.stage[0]):
+                state = self._begun(problem, state, stage, number)
+            if stage.kind is Kind.SEARCH:
+                state = self._searched(problem, state, goal, parts, last=stage is stages[-1])
+            else:
+                state = self._sampled(problem, state, stage, parts)
+        return cast(AutomaticState, state)
+
+    def _begun(self, problem: Problem, state: AutomaticState, stage: Stage, number: int) -> AutomaticState:
+        """Begin a stage: the running chain ends, and rows settle whose chains agree."""
+        settled, unchanged, sampler = state.settled, state.unchanged, state.sampler
+        if sampler is not None:
+            sampler = concluded(problem, sampler, number)
+            if self.goal == "recovery":
+                xp = namespace(problem.y)
+                settled = from_numpy(to_numpy(sampler.settled), problem.y)
+                unchanged = xp.where(settled, xp.full_like(unchanged, float("inf")), unchanged)
+            if stage.kind is Kind.CHECK:
+                sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
+        begun = np.full_like(state.stage, number)
+        return dataclasses.replace(state, stage=begun, settled=settled, unchanged=unchanged, sampler=sampler)
+
+    def _searched(
+        self, problem: Problem, state: AutomaticState, goal: FloatArray, parts: Sequence[float], last: bool
+    ) -> AutomaticState:
+        """Take steps of the map; rows whose messages settle are finished only if this is the ``last`` stage."""
+        search = self._map.steps(problem, state.search, goal, parts)
+        found: dict[str, Any] = {"criterion": search.criterion, "unchanged": search.unchanged}
+        if last:
+            found |= {"settled": search.settled, "failed": search.failed}
+        else:
+            xp = namespace(search.criterion)
+            found["criterion"] = xp.where(search.passes_messages, search.scale, search.criterion)
+        return dataclasses.replace(state, search=search, **found)
+
+    def _sampled(self, problem: Problem, state: AutomaticState, stage: Stage, parts: Sequence[float]) -> AutomaticState:
+        """Continue the chain of a stage."""
+        if stage.kind is Kind.CHECK:
+            parts = [COOLING + (1 - COOLING) * part for part in parts]
+        return dataclasses.replace(state, sampler=advance(problem, cast(SamplerState, state.sampler), parts))
+
+    def estimate(self, problem: Problem, state: AutomaticState) -> Array:
+        """Return the answer of the part that is to be trusted most."""
+        return self.answer(problem, state)[0]
+
+    def answer(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
+        """Return the answer, its source, and the probabilities of nonzeros or the exchanges of columns."""
+        return self._fit(problem, state) if self.goal == "approximation" else self._posterior(problem, state)
+
+    def _fit(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
+        """Return the better fit of search and chains, polished if that is cheap enough."""
+        xp, s, m = namespace(problem.y), problem.sparsity, problem.operator.shape[0]
+        search = cast(AnnealedState, state.search)
+        source = np.full(problem.batch, SEARCH)
+        x = refit(problem.operator, problem.y, search.sparse)
+        if state.sampler is not None:
+            support = np.zeros(x.shape)
+            np.put_along_axis(support, to_numpy(state.sampler.best), 1.0, axis=1)
+            other = refit(problem.operator, problem.y, from_numpy(support, problem.y))
+            misfits = [norm(problem.operator.forward(each) - problem.y) for each in (x, other)]
+            better = misfits[1] < misfits[0]
+            x = xp.where(better[:, None], other, x)
+            source[to_numpy(better)] = SWAPS
+        swaps: Array = np.zeros(problem.batch, dtype=np.int64)
+        optimal: Array = np.zeros(problem.batch, dtype=bool)
+        steps = float(np.max(to_numpy(search.taken), initial=0.0))
+        if problem.operator.is_dense and s * s <= POLISHING * 1.6 * m * steps:
+            x, swaps, optimal = polish(problem.operator, problem.y, x)
+        return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
+
+    def _posterior(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
+        """Return the posterior mean with s nonzeros: of the chains, of the messages, or the direct solution."""
+        xp, y = namespace(problem.y), problem.y
+        source = np.full(problem.batch, EASY)
+        x, deviation, inclusion = state.x, state.deviation, xp.astype(state.x != 0, real_dtype(y))
+        solved = to_numpy(state.solved)
+        if state.search is not None:
+            search, open_rows = state.search, ~solved
+            found = self._map.estimate(problem, search)
+            passes = to_numpy(search.passes_messages)
+            source[open_rows] = np.where(passes, MESSAGES, SEARCH)[open_rows]
+            x = xp.where(state.solved[:, None], x, found)
+            probability, spread = _of_messages(search, found)
+            inclusion = xp.where(state.solved[:, None], inclusion, probability)
+            deviation = xp.where(state.solved[:, None], deviation, spread)
+        if state.sampler is not None:
+            ended = concluded(problem, state.sampler, 0)
+            search = cast(AnnealedState, state.search)
+            met = to_numpy(search.closed & ~search.passes_messages)
+            taken = np.isfinite(to_numpy(ended.answer_misfit)) & ~solved & ~met
+            source[taken] = SAMPLES
+            mean = keep_largest(ended.answer, problem.sparsity)
+            variance = np.maximum(ended.answer_square - np.abs(ended.answer) ** 2, 0.0)
+            rows = from_numpy(taken, y)[:, None]
+            x = xp.where(rows, narrow(mean, y), x)
+            inclusion = xp.where(rows, narrow(np.minimum(ended.answer_inclusion, 1.0), y), inclusion)
+            deviation = xp.where(rows, narrow(np.sqrt(variance), y), deviation)
+        return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
+
+
+def _of_messages(search: AnnealedState, x: Array) -> tuple[Array, Array]:
+    """Return inclusion probabilities and standard deviations of the messages; NaN where none were passed."""
+    xp = namespace(x)
+    unknown = xp.full_like(xp.abs(x), float("nan"))
+    if search.gamma is None:
+        return unknown, unknown
+    kappa = 1.0 if is_complex(x) else 0.5
+    _, variance, active, _ = posterior(search.r, search.gamma, search.density, search.variance, kappa)
+    rows = search.passes_messages[:, None]
+    # A point of both sets has found the places of its nonzeros.
+    certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)
+    exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
+    return xp.where(rows, active, certain), xp.where(rows, xp.sqrt(variance), exact)
