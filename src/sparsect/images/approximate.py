@@ -46,7 +46,7 @@ def approximate(
     solver: Solver,
     sparsity: int,
     *,
-    seen: Callable[[CodedPatches], object],
+    report: Callable[[CodedPatches], object],
     seconds_per_patch: float | None = None,
     **options: Any,
 ) -> Array:
@@ -64,7 +64,7 @@ def approximate(
         The solver that codes.
     sparsity : int
         Maximum number of atoms per patch.
-    seen : callable
+    report : callable
         Called with the :class:`CodedPatches` of each block.
     seconds_per_patch : float, optional
         Time limit per patch. A block is stopped after this time multiplied by the number of its patches.
@@ -86,7 +86,7 @@ def approximate(
         result = recover(operator, signals, sparsity, solver, max_seconds=limit, record=(), check_fit=False, **options)
         fits = operator.forward(result.x)
         grid.add(total, fits + means, block)
-        seen(CodedPatches(signals, means, fits, result))
+        report(CodedPatches(signals, means, fits, result))
     return total / from_numpy(np.maximum(grid.cover, 1), plane)
 
 
@@ -117,14 +117,14 @@ def placed(image: Array, dictionary: Dictionary, device: str | None = None) -> t
     return image, dictionary.placed_like(image)
 
 
-def counted(progress: Callable[[int, int], object] | None, everything: int) -> Callable[[CodedPatches], None]:
-    """Report the number of coded patches, for use as ``seen`` of one or several calls of :func:`approximate`.
+def counted(progress: Callable[[int, int], object] | None, total: int) -> Callable[[CodedPatches], None]:
+    """Report the number of coded patches, for use as ``report`` of one or several calls of :func:`approximate`.
 
     Parameters
     ----------
     progress : callable or None
-        Called as ``progress(done, everything)`` after each block.
-    everything : int
+        Called as ``progress(done, total)`` after each block.
+    total : int
         Number of all patches.
 
     Returns
@@ -134,10 +134,10 @@ def counted(progress: Callable[[int, int], object] | None, everything: int) -> C
     """
     done = 0
 
-    def seen(part: CodedPatches) -> None:
+    def report(part: CodedPatches) -> None:
         nonlocal done
         done += part.signals.shape[0]
         if progress is not None:
-            progress(done, everything)
+            progress(done, total)
 
-    return seen
+    return report

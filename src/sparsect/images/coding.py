@@ -279,7 +279,7 @@ def _code_parts(
     waiting = [part for name, part in named.items() if name not in found]
     failed: dict[str, str] = {}
 
-    def seen(part: Part, outcome: Outcome) -> None:
+    def report(part: Part, outcome: Outcome) -> None:
         journal.add(part.name, outcome := outcome | {"version": part.version})
         if "failed" in outcome:
             failed[part.name] = outcome["failed"]
@@ -291,9 +291,9 @@ def _code_parts(
     where = os.path.realpath(folder)
     if cluster is None:
         for part in waiting:
-            seen(part, coded_part(dictionary, part, settings, where))
+            report(part, coded_part(dictionary, part, settings, where))
     else:
-        cluster.each(coded_part, dictionary, waiting, (settings, where), seen)
+        cluster.each(coded_part, dictionary, waiting, (settings, where), report)
     return {"parts": found, "failed": failed}
 
 
@@ -321,7 +321,7 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
         out = Path(folder) / f"{part.name}.npz"
         if part.kind == "photograph":
             files.check_regular(part.path)
-            seen = reconstruct(
+            result = reconstruct(
                 read_image(part.path),
                 settings.sparsity,
                 settings.solver,
@@ -331,8 +331,8 @@ def coded_part(dictionary: Dictionary, part: Part, settings: Settings, folder: s
                 max_iter=settings.max_iter,
                 device=settings.device,
             )
-            seen.codes.save(out)
-            return _outcome(seen.codes.matrix, seen.patch_snr_db)
+            result.codes.save(out)
+            return _outcome(result.codes.matrix, result.patch_snr_db)
         signals = part.read()
         limits = (settings.sparsity, settings.max_iter, settings.refit)
         device = device_for(settings.solver, settings.device)

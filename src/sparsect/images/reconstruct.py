@@ -280,7 +280,9 @@ def reconstruct(
     channels = [contiguous(plane) for plane in planes(work)]
     coded = _Coded(counted(progress, grid.count * len(channels)))
     limits: dict[str, Any] = {"max_iter": max_iter, "seconds_per_patch": seconds_per_patch, "refit": refit}
-    restored = [approximate(plane, grid, dictionary, solver, sparsity, seen=coded.add, **limits) for plane in channels]
+    restored = [
+        approximate(plane, grid, dictionary, solver, sparsity, report=coded.add, **limits) for plane in channels
+    ]
     signal = sum(map(_squares, channels))
     noise = sum(_squares(found - channel) for found, channel in zip(restored, channels, strict=True))
     whole = like_image(restored, image)
@@ -299,8 +301,8 @@ def reconstruct(
 class _Coded:
     """What is kept of the coded patches of an image: codes, means, and sums over all patches."""
 
-    def __init__(self, seen: Callable[[CodedPatches], None]) -> None:
-        self._seen = seen
+    def __init__(self, report: Callable[[CodedPatches], None]) -> None:
+        self._report = report
         self._matrices: list[Any] = []
         self._means: list[Array] = []
         self.error = self.energy = self.seconds = self.setup_seconds = 0.0
@@ -312,7 +314,7 @@ class _Coded:
         self._means.append(to_numpy(part.means)[:, 0])
         self.seconds += part.result.seconds
         self.setup_seconds += part.result.setup_seconds
-        self._seen(part)
+        self._report(part)
 
     def codes(self, shape: tuple[int, ...], grid: PatchGrid) -> Codes:
         from scipy.sparse import vstack

@@ -90,8 +90,8 @@ def denoise(
     sigma = real_number("sigma", sigma, "a positive number, the standard deviation of the noise", 0.0, nonzero=True)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     channels = _to_planes(image)
-    seen = counted(progress, smooth.grid.count * len(channels))
-    return _to_image([smooth(channel, sigma, seen) for channel in channels], image)
+    report = counted(progress, smooth.grid.count * len(channels))
+    return _to_image([smooth(channel, sigma, report) for channel in channels], image)
 
 
 def inpaint(
@@ -169,10 +169,10 @@ def inpaint(
     passes = whole_number("passes", passes, 1)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter, missing)
     known = _to_planes(image)
-    seen = counted(progress, passes * smooth.grid.count * len(known))
+    report = counted(progress, passes * smooth.grid.count * len(known))
     channels = [_nearby_averages(channel, missing) for channel in known]
     for sigma in np.geomspace(INPAINT_FIRST, INPAINT_LAST, passes):
-        smoothed = [smooth(channel, float(sigma), seen) for channel in channels]
+        smoothed = [smooth(channel, float(sigma), report) for channel in channels]
         channels = [
             np.where(missing, channel + INPAINT_STEP * (towards - channel), given)
             for channel, towards, given in zip(channels, smoothed, known, strict=True)
@@ -202,12 +202,14 @@ class _Smoother:
         grid = PatchGrid(image.shape, self._dictionary.patch, stride)
         self.grid = grid if missing is None else grid.touching(missing)
 
-    def __call__(self, plane: Array, sigma: float, seen: Callable[[CodedPatches], None]) -> Array:
+    def __call__(self, plane: Array, sigma: float, report: Callable[[CodedPatches], None]) -> Array:
         """Return the smoothed plane, zero where no patch of the grid lies."""
         plane, dictionary = placed(plane, self._dictionary)
         radius = RADIUS * sigma * math.sqrt(dictionary.Phi.shape[0] - 1)
         limits: dict[str, Any] = {"noise_norm": radius, "max_iter": self._max_iter}
-        return to_numpy(approximate(plane, self.grid, dictionary, self._solver, self._sparsity, seen=seen, **limits))
+        return to_numpy(
+            approximate(plane, self.grid, dictionary, self._solver, self._sparsity, report=report, **limits)
+        )
 
 
 def _to_planes(image: Array) -> list[Array]:

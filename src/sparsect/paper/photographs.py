@@ -106,7 +106,7 @@ class Reconstructions:
         for limit in self.limits:
             parts: list[CodedPatches] = []
             limits: dict[str, Any] = {"max_iter": self.max_iter, "seconds_per_patch": limit}
-            whole = approximate(pixels, grid, dictionary, contender.images, sparsity, seen=parts.append, **limits)
+            whole = approximate(pixels, grid, dictionary, contender.images, sparsity, report=parts.append, **limits)
             # A photograph of this size is one block.
             (part,) = parts
             refitted = operator.forward(refit(operator, part.signals, part.result.x))

@@ -80,8 +80,8 @@ class OrthogonalMatchingPursuit(Solver):
     References
     ----------
     .. [1] Y. C. Pati, R. Rezaiifar and P. S. Krishnaprasad, "Orthogonal matching pursuit: recursive function
-       approximation
-       with applications to wavelet decomposition", Asilomar Conference on Signals, Systems and Computers, 1993.
+       approximation with applications to wavelet decomposition", Asilomar Conference on Signals, Systems and Computers,
+       1993.
 
     Examples
     --------

@@ -168,8 +168,7 @@ class StagewiseOMP(Solver):
     References
     ----------
     .. [1] D. Donoho, Y. Tsaig, I. Drori and J.-L. Starck, "Sparse solution of underdetermined systems of linear
-       equations
-       by stagewise orthogonal matching pursuit", IEEE Transactions on Information Theory 58 (2012).
+       equations by stagewise orthogonal matching pursuit", IEEE Transactions on Information Theory 58 (2012).
 
     Examples
     --------

@@ -49,8 +49,7 @@ class SubspacePursuit(Solver):
     References
     ----------
     .. [1] W. Dai and O. Milenkovic, "Subspace pursuit for compressive sensing signal reconstruction", IEEE Transactions
-       on
-       Information Theory 55 (2009).
+       on Information Theory 55 (2009).
 
     Examples
     --------

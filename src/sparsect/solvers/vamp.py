@@ -94,8 +94,7 @@ class VectorAMP(Solver):
     References
     ----------
     .. [1] S. Rangan, P. Schniter and A. Fletcher, "Vector approximate message passing", IEEE Transactions on
-       Information
-       Theory 65 (2019).
+       Information Theory 65 (2019).
 
     Examples
     --------
