@@ -84,7 +84,7 @@ def test_wrong_adjoint_is_seen_by_the_dot_test(rng):
     assert operator.dot_test() > 1e-3
 
 
-class TestRowSpace:
+class TestPseudoInverse:
     def test_kinds(self, rng):
         Phi = dense(rng)
         assert isinstance(sparsect.as_operator(Phi).pseudo_inverse, SingularVectors)
