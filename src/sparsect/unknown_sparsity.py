@@ -17,7 +17,7 @@ from .run.diagnosis import poor_fits
 from .run.loop import solve
 from .run.result import Result
 from .run.trace import Clock
-from .solvers import AnnealedDifferenceMap
+from .solvers import AnnealedDifferenceMap, Automatic
 
 # Nonzeros per measurement at the start of a search; the learned number depends little on it.
 START = 0.25
@@ -58,8 +58,10 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     InputError
         If the method, the goal, Phi or an option does not allow an unknown sparsity.
     """
+    if isinstance(solver, Automatic):
+        solver = AnnealedDifferenceMap(solver.goal)
     if not isinstance(solver, AnnealedDifferenceMap):
-        raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with annealed-difference-map")
+        raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with the default method")
     m, n = operator.shape
     start = min(n, max(1, round(START * m)))
     if noise_norm is None:

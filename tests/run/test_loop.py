@@ -24,6 +24,7 @@ def problem():
 
 
 def run(problem, **options):
+    options = {"method": "annealed-difference-map"} | options
     return sparsect.recover(problem.Phi, problem.y, problem.sparsity, **options)
 
 

@@ -32,7 +32,7 @@ def quality(problem, *arguments, **options):
 class TestRecovery:
     def test_noiseless_problems_are_solved_exactly_and_leave_early(self):
         problem = sparsect.random_problem(80, 200, 25, batch=5, rng=0)
-        result = sparsect.recover(problem.Phi, problem.y, 25)
+        result = sparsect.recover(problem.Phi, problem.y, 25, AnnealedDifferenceMap())
         assert (sparsect.snr_db(problem.x, result.x) > 90).all()
         assert result.converged.all()
         assert result.stable.all()
@@ -66,23 +66,23 @@ class TestRecovery:
         for row in x:
             row[rng.permutation(500)[:25]] = rng.standard_normal(25)
         y = x @ Phi.T + 0.02 * rng.standard_normal((10, 200))
-        ours = sparsect.snr_db(x, sparsect.recover(Phi, y, 25).x).mean()
+        ours = sparsect.snr_db(x, sparsect.recover(Phi, y, 25, AnnealedDifferenceMap()).x).mean()
         assert ours > sparsect.snr_db(x, sparsect.recover(Phi, y, 25, "vamp").x).mean() + 3
         # Messages that fit much worse than the average are dropped for it.
         monkeypatch.setattr(annealed, "WORSE", 0.0)
-        average = sparsect.snr_db(x, sparsect.recover(Phi, y, 25).x).mean()
+        average = sparsect.snr_db(x, sparsect.recover(Phi, y, 25, AnnealedDifferenceMap()).x).mean()
         assert ours - 2 < average != ours
 
     def test_without_singular_values_the_average_is_the_answer(self):
         problem = sparsect.random_problem(100, 200, 20, snr_db=20, batch=3, rng=1)
         operator = scipy.sparse.linalg.aslinearoperator(problem.Phi)
-        result = sparsect.recover(operator, problem.y, 20, max_iter=100)
+        result = sparsect.recover(operator, problem.y, 20, AnnealedDifferenceMap(), max_iter=100)
         assert (sparsect.snr_db(problem.x, result.x) > 15).all()
 
     def test_a_noise_norm_is_taken_into_account(self):
         problem = sparsect.random_problem(100, 200, 20, snr_db=20, batch=3, rng=1)
-        plain = sparsect.recover(problem.Phi, problem.y, 20)
-        told = sparsect.recover(problem.Phi, problem.y, 20, noise_norm=problem.noise_norm)
+        plain = sparsect.recover(problem.Phi, problem.y, 20, AnnealedDifferenceMap())
+        told = sparsect.recover(problem.Phi, problem.y, 20, AnnealedDifferenceMap(), noise_norm=problem.noise_norm)
         assert not np.array_equal(plain.x, told.x)
         np.testing.assert_allclose(told.x, plain.x, atol=0.1)
 
@@ -282,7 +282,7 @@ class TestWhatWentWrongOnce:
     def test_a_loose_tolerance_does_not_turn_solutions_into_averages(self):
         problem = sparsect.random_problem(100, 250, 48, batch=80, rng=5)
         for tol in (1e-4, 1e-3):
-            result = sparsect.recover(problem.Phi, problem.y, 48, tol=tol)
+            result = sparsect.recover(problem.Phi, problem.y, 48, AnnealedDifferenceMap(), tol=tol)
             early = result.n_iter <= 800
             assert (result.residual_norm[early] < 20 * tol * np.linalg.norm(problem.y, axis=1)[early]).all()
 
@@ -291,9 +291,9 @@ class TestWhatWentWrongOnce:
         warnings.simplefilter("error")
         for dtype in ("float32", "float64"):
             clean = sparsect.random_problem(30, 60, 4, batch=100, rng=0, dtype=dtype)
-            sparsect.recover(clean.Phi, clean.y, 4, max_iter=60)
+            sparsect.recover(clean.Phi, clean.y, 4, AnnealedDifferenceMap(), max_iter=60)
             noisy = sparsect.random_problem(30, 60, 4, snr_db=20, batch=50, rng=0, dtype=dtype)
-            sparsect.recover(noisy.Phi, noisy.y, 20)
+            sparsect.recover(noisy.Phi, noisy.y, 20, AnnealedDifferenceMap())
             sparsect.recover(noisy.Phi, noisy.y, "auto")
             sparsect.recover(noisy.Phi, 0 * noisy.y, "auto")
             sparsect.recover(noisy.Phi, noisy.y, 4, noise_norm=noisy.noise_norm)
@@ -317,7 +317,7 @@ class TestWhatWentWrongOnce:
 
     def test_a_support_that_nobody_looked_at_is_not_stable(self):
         problem = sparsect.random_problem(30, 60, 4, batch=2, rng=0)
-        assert not sparsect.recover(problem.Phi, problem.y, 4, max_seconds=0).stable.any()
+        assert not sparsect.recover(problem.Phi, problem.y, 4, AnnealedDifferenceMap(), max_seconds=0).stable.any()
 
     @pytest.mark.parametrize("value", [[], np.ones(2), "yes", None])
     def test_learn_sparsity_is_true_or_false(self, value):
@@ -326,7 +326,7 @@ class TestWhatWentWrongOnce:
 
     def test_calls_from_several_threads_leave_products_as_they_were(self):
         problem = sparsect.random_problem(60, 150, 10, snr_db=20, batch=300, rng=0)
-        expected = sparsect.recover(problem.operator, problem.y, 10, max_iter=40).x
+        expected = sparsect.recover(problem.operator, problem.y, 10, AnnealedDifferenceMap(), max_iter=40).x
         before = [library["num_threads"] for library in threadpool_info()]
         with ThreadPoolExecutor(4) as pool:
             runs = [pool.submit(sparsect.recover, problem.operator, problem.y, 10, max_iter=40) for _ in range(8)]

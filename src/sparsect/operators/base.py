@@ -48,8 +48,6 @@ class Operator(ABC):
         The array, sparse matrix or LinearOperator that is wrapped, if there is one.
     frame_bound : float or None
         The constant c if Phi Phi^H = c I is known to hold (a tight frame), otherwise None.
-    factor_seconds : float
-        Time spent so far on computations that depend on Phi alone, in seconds.
 
     See Also
     --------
@@ -83,7 +81,7 @@ class Operator(ABC):
     rank_tol: float
     Phi: Any
     frame_bound: float | None = None
-    factor_seconds: float = 0.0
+    _seconds: float = 0.0
 
     @abstractmethod
     def forward(self, x: Array) -> Array:
@@ -132,12 +130,18 @@ class Operator(ABC):
             The measurements in the common dtype.
         """
 
+    @property
+    def factor_seconds(self) -> float:
+        """Time spent so far on computations that depend on Phi alone, in seconds, scaled copies included."""
+        copies = (self.__dict__.get(name, self) for name in ("unit_columns", "to_scale"))
+        return self._seconds + float(sum(copy.factor_seconds for copy in copies if copy is not self))
+
     @cached_property
     def pseudo_inverse(self) -> PseudoInverse:
         """Pseudo-inverse of Phi, for which Phi is factored on first use; cached."""
         start = time.perf_counter()
         inverse = self._factor()
-        self.factor_seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return inverse
 
     @cached_property
@@ -191,7 +195,7 @@ class Operator(ABC):
         positive = norms > 0
         differ = np.any(norms[positive] < (1 - EQUAL) * norms.max())
         scaled = self._divided(np.where(positive, norms, 1.0)) if differ else self
-        self.factor_seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return scaled
 
     def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:

@@ -115,7 +115,7 @@ class DenseOperator(Operator):
         cosines[np.arange(chosen.size), chosen] = 0
         with np.errstate(divide="ignore", invalid="ignore"):
             cosines /= norms * norms[chosen, None]
-        self.factor_seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return float(np.max(cosines, where=np.isfinite(cosines), initial=0.0))
 
     def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
@@ -131,7 +131,7 @@ class DenseOperator(Operator):
         """Gram matrix Phi^H Phi, shape (n, n), computed on first use and cached."""
         start = time.perf_counter()
         gram = self._conjugate.T @ self.Phi
-        self.factor_seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return gram
 
     @cached_property
@@ -148,7 +148,7 @@ class DenseOperator(Operator):
         start = time.perf_counter()
         wide = xp.astype(self.Phi, xp.complex128 if is_complex(self.Phi) else xp.float64)
         gram = conj(wide).T @ wide
-        self.factor_seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return gram
 
     def _probe(self, generate: np.random.Generator, size: int) -> Array:

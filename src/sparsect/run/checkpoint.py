@@ -120,11 +120,14 @@ class Checkpoint:
         """Return the solver's state, after comparing dtype, shape and finiteness of each array with a fresh state."""
         run, found = self.run, {}
         fresh = run.state.state
+        if not np.isin(rows, run.state.rows).all():
+            raise ValueError("rows that are finished at the start are not finished in it")
+        places = np.searchsorted(run.state.rows, rows)
         for name, value in fresh.arrays().items():
             before, grows = to_numpy(value), name in fresh.growing
             shape = (rows.size, *((-1,) * (before.ndim - 1) if grows else before.shape[1:]))
             array = _expect(arrays, f"state/{name}", shape, before.dtype)
-            if not grows and not (np.isfinite(array) | ~np.isfinite(before[rows])).all():
+            if not grows and not (np.isfinite(array) | ~np.isfinite(before[places])).all():
                 raise ValueError(f"state/{name} has entries that are NaN or infinite")
             found[name] = array
         within("state/criterion", found["criterion"], 0, np.inf)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import BoolArray, epsilon, is_numpy, is_single, namespace, to_numpy
+from ..backend.arrays import BoolArray, epsilon, is_single, namespace, to_numpy
 from ..backend.norms import row_norms
 from ..problems import Problem
 from .result import Result
@@ -41,7 +41,7 @@ def diverged_rows(count: int, batch: int) -> str | None:
     return f"{count} of {batch} rows diverged and keep their solution from before: {advice}" if count else None
 
 
-def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
+def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True) -> Iterator[str]:
     """Describe the solutions that are zero or whose residual is too large.
 
     Parameters
@@ -52,6 +52,8 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         The method.
     result : Result
         The result, with a batch axis.
+    scaled : bool, optional
+        Whether the columns of Phi were brought to one norm.
 
     Yields
     ------
@@ -75,7 +77,7 @@ def poor_fits(problem: Problem, solver: Any, result: Result) -> Iterator[str]:
         return
     zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))
     poor &= ~zero
-    advice = _advice(problem, solver, result)
+    advice = _advice(problem, solver, result, scaled)
     if zero.any():
         yield f"{_count(zero)} zero although y is not: {advice}"
     if poor.any():
@@ -91,20 +93,18 @@ def _count(rows: BoolArray) -> str:
     return f"{count} of {rows.size} answers {'is' if count == 1 else 'are'}"
 
 
-def _advice(problem: Problem, solver: Any, result: Result) -> str:
+def _advice(problem: Problem, solver: Any, result: Result, scaled: bool) -> str:
     """Suggest the change that is most likely to help."""
     operator = problem.operator
-    if operator.is_dense:
-        lengths = row_norms(operator.Phi.T)
-        lengths = lengths[lengths > 0]
+    if operator.is_dense and not scaled:
+        lengths = operator.column_norms[operator.column_norms > 0]
         if lengths.size and lengths.max() > UNEQUAL * lengths.min():
-            return "bring the columns of Phi to one norm, and scale x back"
+            return "bring the columns of Phi to one norm (scale_columns=True)"
     more = ["more nonzeros"]
     if not to_numpy(result.converged).all():
         more.insert(0, "more iterations (max_iter)")
     if problem.noise_norm is not None:
         more.append("more noise (noise_norm)")
-    takes_ormp = operator.is_dense and is_numpy(namespace(problem.y))
-    others = "another method, such as 'ormp'" if takes_ormp and solver.name != "ormp" else "another method"
+    others = "another method" if solver.name == "auto" else "another method, such as 'auto'"
     settings = "" if solver.scale_free else ", settings in the units of Phi and y"
     return f"allow {' or '.join(more)}{settings}, or try {others}"

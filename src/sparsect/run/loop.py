@@ -153,7 +153,7 @@ def solve(
     remarks = [diverged_rows(diverged, problem.batch)]
     if "pseudo_inverse" in vars(run.scaled.operator):
         remarks.append(run.scaled.operator.pseudo_inverse.convergence_warning(unconverged))
-    warn(remarks, poor_fits(problem, solver, result) if check_fit else ())
+    warn(remarks, poor_fits(problem, solver, result, run.scale_columns) if check_fit else ())
     return result.first() if problem.single else result
 
 

@@ -76,10 +76,10 @@ class Run:
         self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
         if not solver.scale_free:
             check_magnitude("y", problem.y)
-        self.scaled, self.units = problem.to_scale(scale_columns, solver.scale_free)
         self.clock = Clock()
         self.setup_seconds = 0.0
         with self._clocked():
+            self.scaled, self.units = problem.to_scale(scale_columns, solver.scale_free)
             state = solver.init(self.scaled)
             scale = to_numpy(state.scale)
             # A row whose starting point overflows cannot converge; it is indistinguishable from one that diverges.
@@ -95,7 +95,7 @@ class Run:
     @contextlib.contextmanager
     def _clocked(self) -> Iterator[None]:
         """Count the time of the block: time spent on factoring Phi as set-up, the rest as iterating."""
-        before = self.scaled.operator.factor_seconds
+        before = self.problem.operator.factor_seconds
         # Rows that overflow are detected by their criterion, so the warnings of NumPy are redundant.
         with (
             self.clock.running(),
@@ -103,7 +103,7 @@ class Run:
             too_many_rows(),
         ):
             yield
-        spent = self.scaled.operator.factor_seconds - before
+        spent = self.problem.operator.factor_seconds - before
         self.setup_seconds += spent
         self.clock.seconds -= spent
 
@@ -183,9 +183,9 @@ class Run:
     def _without(self, now: RunState, done: BoolArray, diverged: BoolArray, before: RunState) -> RunState:
         """Move finished rows out of ``now``; a row that diverged keeps its solution from before the last step."""
         finished = list(now.done)
-        for rows, source in ((done & ~diverged, now), (diverged, before)):
+        for rows, source, lost in ((done & ~diverged, now, False), (diverged, before, True)):
             if rows.any():
-                finished.append(self._finished(source, np.flatnonzero(rows), source is before))
+                finished.append(self._finished(source, np.flatnonzero(rows), lost))
         kept = np.flatnonzero(~done)
         return RunState(now.iteration, now.rows[kept], now.problem.take(kept), now.state.take(kept), tuple(finished))
 

@@ -48,7 +48,7 @@ class SamplerState(State):
         The squared norm of y.
     sweeps : array of int, shape (batch,)
         The number of sweeps recorded in the sums.
-    visited, support, variance, slab, least, best, mean, square, inclusion, misfit : array
+    visited, support, variance, slab, least, best, mean, square, inclusion, misfit, H, x, c, d, ridge, moves : array
         The running chain.
     chain : array of int, shape (batch,)
         The number of chains completed.
@@ -73,6 +73,12 @@ class SamplerState(State):
     square: Array
     inclusion: Array
     misfit: Array
+    H: Array
+    x: Array
+    c: Array
+    d: Array
+    ridge: Array
+    moves: Array
     chain: Array
     answer: Array
     answer_square: Array
@@ -151,6 +157,12 @@ class SupportSampler(Solver):
             b=b,
             energy=energy,
             mean=np.zeros_like(b),
+            H=np.zeros((batch, s, s), dtype=b.dtype),
+            x=np.zeros((batch, s), dtype=b.dtype),
+            c=np.zeros_like(b),
+            d=np.zeros((batch, n)),
+            ridge=np.zeros(batch),
+            moves=np.zeros(batch, dtype=np.int64),
             answer=np.zeros_like(b),
             answer_misfit=np.full(batch, np.inf),
             agreeing=np.zeros(batch, dtype=np.int64),
@@ -263,7 +275,10 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
             ("answer_inclusion", state.answer_inclusion, inclusion),
         )
     }
-    zeros = {name: np.zeros_like(getattr(state, name)) for name in ("mean", "square", "inclusion", "misfit", "sweeps")}
+    zeros = {
+        name: np.zeros_like(getattr(state, name))
+        for name in ("mean", "square", "inclusion", "misfit", "sweeps", "ridge")
+    }
     return dataclasses.replace(
         state,
         answer_misfit=np.minimum(misfit, state.answer_misfit),
@@ -308,7 +323,9 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
     slab = np.maximum(np.sum(np.abs(to_numpy(fitted)) ** 2, axis=1) / s, np.finfo(np.float64).tiny)
     if problem.noise_norm is not None:
         variance = state.variance
-    return dataclasses.replace(state, support=support, variance=variance, slab=slab.astype(np.float64))
+    return dataclasses.replace(
+        state, support=support, variance=variance, slab=slab.astype(np.float64), ridge=0 * variance
+    )
 
 
 def narrow(x: Array, like: Array) -> Array:

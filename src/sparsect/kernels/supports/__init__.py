@@ -39,6 +39,18 @@ class Chains:
         The sum of the conditional probabilities of being nonzero.
     misfit : array, shape (batch,)
         The sum of the squared residuals after each sweep.
+    H : array, shape (batch, s, s)
+        The inverse of the Gram matrix of the support, with a ridge.
+    x : array, shape (batch, s)
+        The fit on the support.
+    c : array, shape (batch, n)
+        The correlations of the columns with its residual.
+    d : array, shape (batch, n)
+        The squared distances of the columns from the span of the support.
+    ridge : array, shape (batch,)
+        The ridge; 0 if H, x, c and d have to be computed.
+    moves : array of int, shape (batch,)
+        The number of moves since they were computed.
     """
 
     visited: Array
@@ -51,6 +63,12 @@ class Chains:
     square: Array
     inclusion: Array
     misfit: Array
+    H: Array
+    x: Array
+    c: Array
+    d: Array
+    ridge: Array
+    moves: Array
 
 
 def sample(

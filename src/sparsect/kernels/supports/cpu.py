@@ -8,7 +8,7 @@ x = H b_S. A row keeps, for every column k,
 
 Without the nonzero at position p, with v = G_:S H_:p, these become c + v x_p / H_pp and D = d + |v|^2 / H_pp, and
 column k at position p lowers the squared residual by |c_k + v_k x_p / H_pp|^2 / D_k. Looking at a position takes s n
-multiplications, and moving a nonzero another s n; nothing larger than H is stored.
+multiplications, and moving a nonzero another s n.
 """
 
 from __future__ import annotations
@@ -157,6 +157,12 @@ def sample(
     square,
     inclusion,
     misfit,
+    H,
+    x,
+    c,
+    d,
+    ridge,
+    moves,
 ):
     """Move nonzeros at random, with the probabilities that the posterior distribution of the support gives them.
 
@@ -179,10 +185,12 @@ def sample(
     least, best : (batch,) and (batch, s), the smallest squared residual and its support
     mean, square, inclusion : (batch, n), sums of conditional means of x, of |x|^2 and of being nonzero
     misfit : (batch,), sum of the squared residuals of recorded sweeps
+    H, x, c, d : (batch, s, s), (batch, s), (batch, n) and (batch, n), as above
+    ridge : (batch,), the ridge for which these hold; 0 if they have to be computed
+    moves : (batch,), number of moves since they were computed anew
     """
     n, s = gram.shape[0], support.shape[1]
-    H, x, u = np.empty((s, s), b.dtype), np.empty(s, b.dtype), np.empty(s, b.dtype)
-    c, d, v = np.empty(n, b.dtype), np.empty(n), np.empty(n, b.dtype)
+    u, v = np.empty(s, b.dtype), np.empty(n, b.dtype)
     weight, inside = np.empty(n), np.zeros(n, np.bool_)
     for row in range(first, last):
         if energy[row] == 0:
@@ -192,26 +200,26 @@ def sample(
             inside[k] = squares[k] == 0
         for i in range(s):
             inside[chosen[i]] = True
-        moves, ridge = RENEWED, 0.0
+        matrix, values, correlation, distance = H[row], x[row], c[row], d[row]
         for sweep in range(heat.size):
             low = variance[row]
             noise = low
             if heat[sweep] > 0:
                 low = min(low, hot[row])
                 noise = np.exp(heat[sweep] * np.log(hot[row]) + (1 - heat[sweep]) * np.log(low))
-            if moves >= RENEWED or abs(low / slab[row] - ridge) > 0.2 * ridge:
-                ridge, moves = low / slab[row], 0
-                _begin(gram, b[row], chosen, ridge, H, x, c, d, v)
+            if moves[row] >= RENEWED or abs(low / slab[row] - ridge[row]) > 0.2 * ridge[row]:
+                ridge[row], moves[row] = low / slab[row], 0
+                _begin(gram, b[row], chosen, ridge[row], matrix, values, correlation, distance, v)
             for p in range(s):
-                combine_rows(gram, chosen, H[:, p].copy(), s, v)
-                old, pivot = chosen[p], H[p, p].real
-                r, factor, top = x[p] / pivot, half / noise, 0.0
+                combine_rows(gram, chosen, matrix[:, p].copy(), s, v)
+                old, pivot = chosen[p], matrix[p, p].real
+                r, factor, top = values[p] / pivot, half / noise, 0.0
                 inside[old] = False
                 for k in range(n):
                     weight[k] = -1.0
                     if not inside[k]:
-                        D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
-                        z = c[k] + np.conj(v[k]) * r
+                        D = distance[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
+                        z = correlation[k] + np.conj(v[k]) * r
                         if DEPENDENT * squares[k] < D:
                             weight[k] = factor * (z.real * z.real + z.imag * z.imag) / D
                             top = max(top, weight[k])
@@ -220,7 +228,7 @@ def sample(
                 total = 0.0
                 for k in range(n):
                     if weight[k] >= 0 and weight[k] >= top - NEGLIGIBLE:
-                        D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
+                        D = distance[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
                         if k == old:
                             D = 1 / pivot
                         weight[k] = np.exp(weight[k] - top) * D**-half
@@ -234,8 +242,8 @@ def sample(
                         if new < 0 and passed >= aim:
                             new = k
                         if recorded[sweep]:
-                            D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
-                            z = c[k] + np.conj(v[k]) * r
+                            D = distance[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
+                            z = correlation[k] + np.conj(v[k]) * r
                             if k == old:
                                 D, z = 1 / pivot, r
                             z, share = z / D, weight[k] / total
@@ -245,24 +253,24 @@ def sample(
                 new = old if new < 0 else new
                 inside[new] = True
                 if new != old:
-                    _move(gram, chosen, p, new, r, H, x, c, d, v, u)
-                    moves += 1
+                    _move(gram, chosen, p, new, r, matrix, values, correlation, distance, v, u)
+                    moves[row] += 1
                 visited[row] += 1
             # The squared residual, and the variances that are most likely now.
             left, size, trace = energy[row], 0.0, 0.0
             for i in range(s):
-                t = np.conj(x[i]) * b[row, chosen[i]]
-                magnitude = x[i].real * x[i].real + x[i].imag * x[i].imag
-                left -= t.real + ridge * magnitude
+                t = np.conj(values[i]) * b[row, chosen[i]]
+                magnitude = values[i].real * values[i].real + values[i].imag * values[i].imag
+                left -= t.real + ridge[row] * magnitude
                 size += magnitude
-                trace += H[i, i].real
+                trace += matrix[i, i].real
             left = max(left, 0.0)
             if left < least[row]:
                 least[row] = left
                 best[row] = chosen
             slab[row] = max((size + low * trace) / s, 1e-12 * energy[row] / s)
             if not known:
-                likely = (left + low * (s - ridge * trace)) / measurements
+                likely = (left + low * (s - ridge[row] * trace)) / measurements
                 if heat[sweep] > 0:
                     likely = least[row] / max(measurements - s, 1)
                 variance[row] = max(likely, floor[row])

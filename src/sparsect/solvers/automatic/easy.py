@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays import BoolArray, NumpyArray, epsilon
+from ...backend.arrays import BoolArray, NumpyArray, epsilon, to_numpy
 from ...kernels.supports import grow
 from ...problems import Problem
 
@@ -34,7 +34,7 @@ def solve_easy(problem: Problem) -> tuple[NumpyArray, NumpyArray, BoolArray]:
     Parameters
     ----------
     problem : Problem
-        The problem, with a dense Phi and NumPy arrays.
+        The problem, with a dense Phi.
 
     Returns
     -------
@@ -47,20 +47,22 @@ def solve_easy(problem: Problem) -> tuple[NumpyArray, NumpyArray, BoolArray]:
     """
     m, n = problem.operator.shape
     s, shape = problem.sparsity, (problem.batch, n)
-    x, deviation, solved = np.zeros(shape, dtype=problem.y.dtype), np.zeros(shape), np.zeros(shape[0], dtype=bool)
+    data, Phi = to_numpy(problem.y), to_numpy(problem.operator.Phi)
+    x, deviation, solved = np.zeros(shape, dtype=data.dtype), np.zeros(shape), np.zeros(shape[0], dtype=bool)
+    noise_norm = None if problem.noise_norm is None else to_numpy(problem.noise_norm)
     if not 0 < s <= SPARSE * m:
         return x, deviation, solved
     for row in range(problem.batch):
-        y = problem.y[row]
+        y = data[row]
         size = float(np.linalg.norm(y))
         if size == 0:
             solved[row] = True
             continue
-        noise = 0.0 if problem.noise_norm is None else float(problem.noise_norm[row])
-        support, values, left = _pursuit(problem.operator.Phi, y, s, EXACT * epsilon(y) ** 0.5 * size)
+        noise = 0.0 if noise_norm is None else float(noise_norm[row])
+        support, values, left = _pursuit(Phi, y, s, EXACT * epsilon(y) ** 0.5 * size)
         if support is None:
             continue
-        spread = 0.0 if left is None else _deviation(problem, support, values, left, noise)
+        spread = 0.0 if left is None else _deviation(Phi, problem.operator.column_norms, support, values, left, noise)
         if spread is not None:
             x[row, support], deviation[row, support], solved[row] = values, spread, True
     return x, deviation, solved
@@ -92,9 +94,9 @@ def _pursuit(Phi: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, Any]:
     return None, None, None
 
 
-def _deviation(problem: Problem, support: Any, values: Any, left: Any, noise_norm: float) -> Any:
+def _deviation(Phi: Any, norms: Any, support: Any, values: Any, left: Any, noise_norm: float) -> Any:
     """Return the standard deviations of the nonzeros, or None if one of them might be in another place."""
-    Phi, norms, (m, _), s = problem.operator.Phi, problem.operator.column_norms, problem.operator.shape, support.size
+    m, s = Phi.shape[0], support.size
     variance = max(float(np.linalg.norm(left)) ** 2 / max(m - s, 1), noise_norm**2 / m)
     half = 1.0 if np.iscomplexobj(values) else 0.5
     columns = Phi[:, support]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, is_numpy, namespace, real_dtype, to_numpy
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, real_dtype, to_numpy
 from ...backend.checks import choice
 from ...backend.norms import norm
 from ...kernels.posterior import posterior
@@ -132,7 +132,7 @@ class Automatic(Solver):
         xp, y = namespace(problem.y), problem.y
         x = deviation = np.zeros((problem.batch, problem.operator.shape[1]))
         solved = np.zeros(problem.batch, dtype=bool)
-        if self.goal == "recovery" and problem.operator.is_dense and is_numpy(xp):
+        if self.goal == "recovery" and problem.operator.is_dense:
             x, deviation, solved = solve_easy(problem)
         search = sampler = None
         size = norm(y)
