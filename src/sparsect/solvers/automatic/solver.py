@@ -16,7 +16,7 @@ from ...backend.norms import norm
 from ...kernels.posterior import posterior
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
-from ...operators.polishing import polish
+from ...operators.polishing import polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
@@ -28,6 +28,7 @@ from .plan import Kind, Stage, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
 DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
+NAMES = np.dtype("<U8")
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
 
@@ -137,6 +138,10 @@ class Automatic(Solver):
         easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
         if self.goal == "recovery" and problem.operator.is_dense:
             easy = solve_easy(problem)
+        elif small_enough(problem.operator, problem.sparsity):
+            start = keep_largest(problem.operator.adjoint(y), problem.sparsity)
+            best = to_numpy(polish(problem.operator, y, start)[0])
+            easy = Easy(best, none, none, np.ones(problem.batch, dtype=bool))
         solved = easy.solved
         search = sampler = None
         size = norm(y)
@@ -165,6 +170,8 @@ class Automatic(Solver):
 
     def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> AutomaticState:
         """Take several steps, each in the stage to which its fraction of the run belongs."""
+        if state.search is None:
+            return cast(AutomaticState, state)
         stages = stages_for(problem, self.goal)
         numbers = [sum(stage.begin <= fraction for stage in stages) - 1 for fraction in fractions]
         for number, group in itertools.groupby(zip(numbers, fractions, strict=True), key=lambda pair: pair[0]):
@@ -222,8 +229,14 @@ class Automatic(Solver):
     def _fit(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the better fit of search and chains, polished if that is cheap enough."""
         xp, s, m = namespace(problem.y), problem.sparsity, problem.operator.shape[0]
-        search = cast(AnnealedState, state.search)
-        source = np.full(problem.batch, SEARCH)
+        if state.search is None:
+            known = {
+                "swaps": np.zeros(problem.batch, dtype=np.int64),
+                "swap_optimal": np.ones(problem.batch, dtype=bool),
+            }
+            return state.x, known | {"source": np.full(problem.batch, DIRECT)}
+        search = state.search
+        source = np.full(problem.batch, SEARCH, dtype=NAMES)
         x = refit(problem.operator, problem.y, search.sparse)
         if state.sampler is not None:
             support = np.zeros(x.shape)
@@ -233,8 +246,7 @@ class Automatic(Solver):
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
             source[to_numpy(better)] = SWAPS
-        swaps: Array = np.zeros(problem.batch, dtype=np.int64)
-        optimal: Array = np.zeros(problem.batch, dtype=bool)
+        swaps, optimal = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=bool)
         steps = float(np.max(to_numpy(search.taken), initial=0.0))
         if problem.operator.is_dense and s * s <= POLISHING * 1.6 * m * steps:
             x, swaps, optimal = polish(problem.operator, problem.y, x)
@@ -243,7 +255,7 @@ class Automatic(Solver):
     def _posterior(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the posterior mean with s nonzeros: of the chains, of the messages, or the direct solution."""
         xp, y = namespace(problem.y), problem.y
-        source = np.full(problem.batch, DIRECT)
+        source = np.full(problem.batch, DIRECT, dtype=NAMES)
         x, deviation, inclusion = state.x, state.deviation, state.inclusion
         solved = to_numpy(state.solved)
         if state.search is not None:
