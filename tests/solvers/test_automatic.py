@@ -199,9 +199,7 @@ class TestScaleOfColumns:
 
         Phi = scipy.sparse.linalg.LinearOperator((3, 5), matvec=product, rmatvec=lambda r: np.append(r, [0, 0]))
         operator = sparsect.as_operator(Phi)
-        with pytest.raises(
-            sparsect.InputError, match="`Phi` must have finite columns, got columns whose norms are NaN"
-        ):
+        with pytest.raises(sparsect.InputError, match="`Phi` must have finite columns, got columns whose norms"):
             operator.unit_columns  # noqa: B018
 
     def test_it_can_be_turned_off(self, rng):

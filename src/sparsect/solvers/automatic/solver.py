@@ -22,7 +22,17 @@ from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
 from ..base import Solver, State
-from ..support_sampler import COOLING, SamplerState, SupportSampler, advance, concluded, narrow, restarted
+from ..support_sampler import (
+    COOLING,
+    ITERATION,
+    VISIT,
+    SamplerState,
+    SupportSampler,
+    advance,
+    concluded,
+    narrow,
+    restarted,
+)
 from .easy import Easy, solve_easy
 from .plan import Kind, Stage, stages_for
 
@@ -229,15 +239,13 @@ class Automatic(Solver):
     def _fit(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the better fit of search and chains, polished if that is cheap enough."""
         xp, s, m = namespace(problem.y), problem.sparsity, problem.operator.shape[0]
+        direct = state.search is None
+        source = np.full(problem.batch, DIRECT if direct else SEARCH, dtype=NAMES)
+        swaps: Array = np.zeros(problem.batch, dtype=np.int64)
+        optimal: Array = np.full(problem.batch, direct)
         if state.search is None:
-            known = {
-                "swaps": np.zeros(problem.batch, dtype=np.int64),
-                "swap_optimal": np.ones(problem.batch, dtype=bool),
-            }
-            return state.x, known | {"source": np.full(problem.batch, DIRECT)}
-        search = state.search
-        source = np.full(problem.batch, SEARCH, dtype=NAMES)
-        x = refit(problem.operator, problem.y, search.sparse)
+            return state.x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
+        x = refit(problem.operator, problem.y, state.search.sparse)
         if state.sampler is not None:
             support = np.zeros(x.shape)
             np.put_along_axis(support, to_numpy(state.sampler.best), 1.0, axis=1)
@@ -246,9 +254,8 @@ class Automatic(Solver):
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
             source[to_numpy(better)] = SWAPS
-        swaps, optimal = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=bool)
-        steps = float(np.max(to_numpy(search.taken), initial=0.0))
-        if problem.operator.is_dense and s * s <= POLISHING * 1.6 * m * steps:
+        steps = float(np.max(to_numpy(cast(Array, state.search.taken)), initial=0.0))
+        if problem.operator.is_dense and s * s <= POLISHING * ITERATION / VISIT[0] * m * steps:
             x, swaps, optimal = polish(problem.operator, problem.y, x)
         return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
 
