@@ -17,13 +17,7 @@ import numpy as np
 
 from ...backend.parallel import compiled
 from ..pursuit import combine_rows
-
-# A column is not taken if its squared distance from the span of the others is below this.
-DEPENDENT = 1e-9
-# Columns whose log-probability is this far below the largest one are left out.
-NEGLIGIBLE = 40.0
-# H is computed anew after this many moves of a row, before rounding errors add up.
-RENEWED = 200
+from .limits import DEPENDENT, GAIN, NEGLIGIBLE, PIVOT, RENEWED, ROUNDING
 
 
 @compiled
@@ -33,7 +27,7 @@ def _invert(A, size):
         pivot = A[j, j].real
         for q in range(j):
             pivot -= A[j, q].real * A[j, q].real + A[j, q].imag * A[j, q].imag
-        pivot = np.sqrt(max(pivot, 1e-14))
+        pivot = np.sqrt(max(pivot, PIVOT))
         A[j, j] = pivot
         for i in range(j + 1, size):
             t = A[i, j]
@@ -315,8 +309,7 @@ def swap(first, last, gram, squares, ridge, limit, b, energy, support, counts, s
             left = energy[row]
             for i in range(s):
                 left -= (np.conj(x[i]) * b[row, chosen[i]]).real
-            # A gain must exceed rounding errors, so that exchanges come to an end.
-            top, new = own + 1e-9 * max(left, 0.0) + 1e-13 * energy[row], -1
+            top, new = own + GAIN * max(left, 0.0) + ROUNDING * energy[row], -1
             for k in range(n):
                 if not inside[k]:
                     D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
