@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, placed, real_dtype, to_numpy
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, placed, to_numpy
 from ...backend.checks import choice
 from ...backend.norms import norm
 from ...kernels.posterior import posterior
@@ -23,11 +23,11 @@ from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
 from ..base import Solver, State
 from ..support_sampler import COOLING, SamplerState, SupportSampler, advance, concluded, narrow, restarted
-from .easy import solve_easy
+from .easy import Easy, solve_easy
 from .plan import Kind, Stage, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
-EASY, SEARCH, MESSAGES, SAMPLES, SWAPS = "least squares", "search", "messages", "samples", "swaps"
+DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
 
@@ -41,7 +41,9 @@ class AutomaticState(State):
     x : array, shape (batch, n)
         The solutions of rows that were solved directly; zero in the others.
     deviation : array, shape (batch, n)
-        The standard deviations of their nonzeros.
+        The standard deviations of their entries.
+    inclusion : array, shape (batch, n)
+        The probabilities of their entries of being nonzero.
     solved : array of bool, shape (batch,)
         The rows that were solved directly.
     stage : array of int, shape (batch,)
@@ -54,6 +56,7 @@ class AutomaticState(State):
 
     x: Array
     deviation: Array
+    inclusion: Array
     solved: Array
     stage: Array
     search: AnnealedState | None
@@ -70,7 +73,7 @@ class AutomaticState(State):
 class Automatic(Solver):
     """The default method, which chooses and combines methods by what Phi and y are like.
 
-    A row that a few columns explain beyond doubt is solved by least squares on these, without a factorization of Phi.
+    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi.
     For the others:
 
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
@@ -88,7 +91,7 @@ class Automatic(Solver):
 
     Notes
     -----
-    ``result.source`` tells which part gave the answer of each row: "least squares", "search" (a point of both sets,
+    ``result.source`` tells which part gave the answer of each row: "direct", "search" (a point of both sets,
     the average of the search, or for an approximation its last point), "messages", "samples" or "swaps" (an
     approximation found by the chains). The stopping criterion is that of the map.
 
@@ -98,7 +101,7 @@ class Automatic(Solver):
     >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
     >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.Automatic())
     >>> result.source
-    'least squares'
+    'direct'
     """
 
     name: ClassVar[str] = "auto"
@@ -129,11 +132,12 @@ class Automatic(Solver):
 
     def init(self, problem: Problem) -> AutomaticState:
         """Solve the easy rows, and start the parts that the others need."""
-        xp, y = namespace(problem.y), problem.y
-        x = deviation = np.zeros((problem.batch, problem.operator.shape[1]))
-        solved = np.zeros(problem.batch, dtype=bool)
+        y = problem.y
+        none = np.zeros((problem.batch, problem.operator.shape[1]))
+        easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
         if self.goal == "recovery" and problem.operator.is_dense:
-            x, deviation, solved = solve_easy(problem)
+            easy = solve_easy(problem)
+        solved = easy.solved
         search = sampler = None
         size = norm(y)
         if not solved.all():
@@ -141,8 +145,9 @@ class Automatic(Solver):
             if any(stage.kind is Kind.CHAIN for stage in stages_for(problem, self.goal)):
                 sampler = SupportSampler().init(problem)
         return AutomaticState(
-            x=narrow(x, y),
-            deviation=xp.astype(from_numpy(deviation, y), real_dtype(y)),
+            x=narrow(easy.x, y),
+            deviation=narrow(easy.deviation, y),
+            inclusion=narrow(easy.inclusion, y),
             solved=from_numpy(solved, y),
             settled=from_numpy(solved, y),
             failed=from_numpy(np.zeros(problem.batch, dtype=bool), y),
@@ -236,8 +241,8 @@ class Automatic(Solver):
     def _posterior(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the posterior mean with s nonzeros: of the chains, of the messages, or the direct solution."""
         xp, y = namespace(problem.y), problem.y
-        source = np.full(problem.batch, EASY)
-        x, deviation, inclusion = state.x, state.deviation, xp.astype(state.x != 0, real_dtype(y))
+        source = np.full(problem.batch, DIRECT)
+        x, deviation, inclusion = state.x, state.deviation, state.inclusion
         solved = to_numpy(state.solved)
         if state.search is not None:
             search, open_rows = state.search, ~solved
