@@ -18,8 +18,8 @@ from . import Chains, limits
 # Triton accepts global constants in this form only.
 DEPENDENT, PIVOT, NEGLIGIBLE = (tl.constexpr(value) for value in (limits.DEPENDENT, limits.PIVOT, limits.NEGLIGIBLE))
 RENEWED, GAIN, ROUNDING = (tl.constexpr(value) for value in (limits.RENEWED, limits.GAIN, limits.ROUNDING))
-# Columns for each warp, and the largest number of warps. Rows of matrices are read a few at a time: as many as have
-# this many entries, but no more than this many rows of the Gram matrix.
+# Columns for each warp, and the largest number of warps. A few rows of the Gram matrix are read at a time: as many as
+# have this many entries, but no more than this number; of H, as many as have the same number of entries.
 COLUMNS_A_WARP, MOST_WARPS = 128, 16
 TILE, MOST_ROWS = 8192, 4
 # Swaps are made in groups of rows whose matrices H take at most this many bytes.
@@ -71,9 +71,9 @@ def _insert(
     GRAM, SUPPORT, p, size, H, U, x, c, d, width, i, j,
     n: tl.constexpr, ROWS: tl.constexpr, TALL: tl.constexpr,
 ):  # fmt: skip
-    """Add the column at position p to the other ones of the first ``size`` positions; return x, c and d.
+    """Add the column at position p to the others of the first ``size`` positions; return x, c and d.
 
-    Before, x, H and the row and column p of H do not contain it: they are zero there.
+    Entry p of x and row and column p of H are zero before.
     """
     k = tl.load(SUPPORT + p)
     own = GRAM + k * n
@@ -272,8 +272,8 @@ def _swap(
 def _sizes(n: int, s: int) -> dict[str, Any]:
     """Return the launch parameters for n columns and supports of s."""
     block, side = triton.next_power_of_2(n), triton.next_power_of_2(s)
-    rows, tall = min(MOST_ROWS, max(1, TILE // block)), min(side, max(1, TILE // side))
-    warps = min(max(1, block // COLUMNS_A_WARP), MOST_WARPS)
+    rows, warps = min(MOST_ROWS, max(1, TILE // block)), min(max(1, block // COLUMNS_A_WARP), MOST_WARPS)
+    tall = min(side, rows * block // side)
     return {"n": n, "BLOCK": block, "SIDE": side, "ROWS": rows, "TALL": tall, "num_warps": warps}
 
 
