@@ -5,7 +5,7 @@ import pytest
 
 import sparsect
 from sparsect.backend import arrays
-from sparsect.kernels import fitting, posterior, thresholding
+from sparsect.kernels import fitting, posterior, supports, thresholding
 
 pytestmark = pytest.mark.numerical
 BATCH, M, N, S = 300, 40, 120, 9
@@ -39,7 +39,44 @@ def fit(place, rng, dtype):
     return (fitting.fit(operator, place(rng.standard_normal((BATCH, M)).astype(dtype)), place(support)),)
 
 
+def chains(rng, energy, n, s):
+    batch = energy.size
+    support = np.argsort(rng.random((batch, n)), axis=1)[:, :s]
+    rows = {name: np.zeros((batch, n)) for name in ("mean", "square", "inclusion", "c", "d")}
+    numbers = {name: np.zeros(batch) for name in ("misfit", "ridge")}
+    counts = {"visited": np.arange(batch), "moves": np.zeros(batch, dtype=np.int64)}
+    state = {"support": support, "best": support, "x": np.zeros((batch, s)), "H": np.zeros((batch, s, s))}
+    return {**state, **rows, **numbers, **counts, "variance": 0.01 * energy, "slab": energy / s, "least": energy}
+
+
+def correlated(rng):
+    """Unit columns that resemble their neighbours, a column of zeros, one that is another one's negative; a zero y."""
+    Phi, y = rng.standard_normal((M, N)), rng.standard_normal((BATCH, M))
+    Phi[:, 1:] += Phi[:, :-1]
+    Phi /= np.linalg.norm(Phi, axis=0)
+    Phi[:, 3], Phi[:, 5], y[7] = 0, -Phi[:, 4], 0
+    gram = Phi.T @ Phi
+    return gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, axis=1)
+
+
+def sample(place, rng, known):
+    data = correlated(rng)
+    energy = data[-1]
+    heat = np.maximum(0, 1 - np.arange(60) / 40)
+    limits = (place(energy / (S * np.log(N))), place(1e-12 * energy))
+    state = {name: place(array.copy()) for name, array in chains(rng, energy, N, S).items()}
+    supports.sample(*map(place, data), M, known, heat, heat == 0, *limits, supports.Chains(**state))
+    return tuple(state.values())
+
+
+def swap(place, rng, limit):
+    data = correlated(rng)
+    support, counts = place(chains(rng, data[-1], N, S)["support"]), place(rng.integers(0, S + 1, BATCH))
+    return support, *supports.swap(*map(place, data), support, counts, limit)
+
+
 OPERATIONS = [keep, keep_ties, advance, denoise, fit]
+MOVES = [(sample, True), (sample, False), (swap, 2), (swap, 1000)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -50,12 +87,24 @@ def test_compiled_is_plain(operation, dtype, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_gpu_is_plain(operation, dtype, monkeypatch, request):
+def test_gpu_is_plain(operation, dtype, monkeypatch, on_gpu):
+    compare(operation, dtype, on_gpu, monkeypatch)
+
+
+@pytest.mark.parametrize(("operation", "setting"), MOVES)
+def test_gpu_makes_the_moves_of_the_cpu(operation, setting, on_gpu):
+    found, expected = (operation(place, np.random.default_rng(0), setting) for place in (on_gpu, np.array))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(arrays.to_numpy(ours), theirs, rtol=1e-7, atol=1e-7)
+
+
+@pytest.fixture
+def on_gpu(request):
     if not request.config.getoption("--gpu"):
         pytest.skip("needs a GPU: make test-gpu")
     import torch
 
-    compare(operation, dtype, lambda array: torch.from_numpy(np.ascontiguousarray(array)).cuda(), monkeypatch)
+    return lambda array: torch.from_numpy(np.ascontiguousarray(array)).cuda()
 
 
 def compare(operation, dtype, place, monkeypatch):

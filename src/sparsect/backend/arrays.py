@@ -256,6 +256,24 @@ def from_numpy(array: NumpyArray, like: Array) -> Array:
     return xp.asarray(array if is_numpy(xp) else writable(array), device=compat.device(like))
 
 
+def placed(x: Array, like: Array) -> Array:
+    """Convert an array of NumPy, or one that is there already, to the library and device of another array.
+
+    Parameters
+    ----------
+    x : array
+        An array of NumPy, or of the library and on the device of ``like``.
+    like : array
+        Array whose library and device are used.
+
+    Returns
+    -------
+    array
+        The converted array, with its dtype unchanged.
+    """
+    return from_numpy(to_numpy(x), like) if is_numpy(namespace(x)) else x
+
+
 def writable(array: NumpyArray) -> NumpyArray:
     """Copy an array if it is read-only or not C-contiguous, which other libraries do not accept.
 

@@ -21,8 +21,8 @@ ACCURATE, FAST = "bf16x3", "fp16"
 SHARE, MOST_ROWS = 0.8, 200_000
 # Size of a batch of signals that are drawn in single precision, in bytes.
 BATCH_BYTES = 2**29
-# Approximate number of vectors of lengths n and m that a solver stores for every signal.
-LONG_ROWS, SHORT_ROWS = 18, 12
+# Approximate number of vectors of lengths n and m that a solver stores for every signal; chains of supports need most.
+LONG_ROWS, SHORT_ROWS = 50, 16
 
 
 @dataclass(frozen=True)

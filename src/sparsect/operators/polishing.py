@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from ..backend.arrays import Array, from_numpy, to_numpy
-from ..kernels.supports import best_pair, swap
+from ..backend.arrays import Array, namespace, placed, to_numpy
+from ..kernels.supports import best_pair, swap, wide
 from .base import Operator
 from .least_squares import refit
 
@@ -42,18 +38,21 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
     optimal : array of bool, shape (batch,)
         Whether no exchange of one column lowers the residual any more.
     """
+    n = operator.shape[1]
     gram, squares = gram_in_memory(operator)
     b, energy = correlations(operator, y)
-    nonzero = to_numpy(x) != 0
-    counts = np.count_nonzero(nonzero, axis=1)
-    size = int(counts.max(initial=0))
-    support = np.argsort(~nonzero, axis=1, kind="stable")[:, :size]
+    xp = namespace(b)
+    nonzero = wide(x, operator.Phi) != 0
+    counts = xp.sum(xp.astype(nonzero, xp.int64), axis=1)
+    size = int(to_numpy(counts).max(initial=0))
+    order = xp.argsort(xp.astype(~nonzero, xp.int8), axis=1, stable=True)
+    support = xp.asarray(order[:, :size], copy=True)
     if size == 2 and small_enough(operator, size):
         support[counts == 2] = best_pair(gram, squares, b[counts == 2])
     swaps, optimal = swap(gram, squares, b, energy, support, counts, LIMIT * max(size, 1))
-    improved = np.zeros(nonzero.shape)
-    np.put_along_axis(improved, support, np.arange(size) < counts[:, None], axis=1)
-    return refit(operator, y, from_numpy(improved, y)), swaps, optimal
+    used = xp.arange(size, device=counts.device) < counts[:, None]
+    improved = marked(xp.where(used, support, xp.full_like(support, n)), n, y)
+    return refit(operator, y, improved), to_numpy(swaps), to_numpy(optimal)
 
 
 def small_enough(operator: Operator, sparsity: int) -> bool:
@@ -75,8 +74,31 @@ def small_enough(operator: Operator, sparsity: int) -> bool:
     return operator.is_dense and (sparsity == 1 or (sparsity == 2 and n <= PAIRS * m))
 
 
-def gram_in_memory(operator: Operator) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the Gram matrix and its diagonal as NumPy arrays in double precision.
+def marked(support: Array, n: int, like: Array) -> Array:
+    """Mark the columns of supports.
+
+    Parameters
+    ----------
+    support : array of int, shape (batch, s)
+        The columns, of NumPy or of the library of ``like``; n for none.
+    n : int
+        The number of columns of Phi.
+    like : array
+        An array whose library and device are used.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        1 at the columns of each support, 0 elsewhere.
+    """
+    xp = namespace(support)
+    marks = xp.zeros((support.shape[0], n + 1), dtype=xp.float64, device=support.device)
+    marks[xp.arange(support.shape[0], device=support.device)[:, None], support] = 1.0
+    return placed(marks[:, :n], like)
+
+
+def gram_in_memory(operator: Operator) -> tuple[Array, Array]:
+    """Return the Gram matrix and its diagonal in double precision, where the kernels process them.
 
     Parameters
     ----------
@@ -90,42 +112,28 @@ def gram_in_memory(operator: Operator) -> tuple[np.ndarray[Any, Any], np.ndarray
     squares : array, shape (n,)
         The squared norms of the columns.
     """
-    gram = wide(operator.double_gram_matrix)
-    return gram, np.diag(gram).real.copy()
+    gram = wide(operator.double_gram_matrix, operator.Phi)
+    xp = namespace(gram)
+    return gram, xp.abs(xp.linalg.diagonal(gram))
 
 
-def correlations(operator: Operator, y: Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the correlations of y with the columns, and its squared norms, in double precision.
+def correlations(operator: Operator, y: Array) -> tuple[Array, Array]:
+    """Return the correlations of y with the columns, and its squared norms, where the kernels process them.
 
     Parameters
     ----------
     operator : Operator
-        Phi, of shape (m, n).
+        Phi, a dense operator of shape (m, n).
     y : array, shape (batch, m)
         Measurements.
 
     Returns
     -------
     b : array, shape (batch, n)
-        Phi^H y.
+        Phi^H y, in double precision.
     energy : array, shape (batch,)
         The squared norms of the rows of y.
     """
-    return wide(operator.adjoint(y)), np.sum(np.abs(wide(y)) ** 2, axis=-1)
-
-
-def wide(array: Array) -> np.ndarray[Any, Any]:
-    """Copy an array to main memory, in double precision.
-
-    Parameters
-    ----------
-    array : array
-        Numbers of any library and precision.
-
-    Returns
-    -------
-    array
-        A contiguous NumPy array; the array itself if it is one already.
-    """
-    values = to_numpy(array)
-    return np.ascontiguousarray(values, dtype=np.complex128 if np.iscomplexobj(values) else np.float64)
+    data = wide(y, operator.Phi)
+    xp = namespace(data)
+    return wide(operator.adjoint(y), operator.Phi), xp.sum(xp.abs(data) ** 2, axis=-1)

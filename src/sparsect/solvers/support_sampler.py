@@ -9,13 +9,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, is_single, namespace, real_dtype, to_numpy
+from ..backend.arrays import Array, contiguous, is_complex, is_single, namespace, placed, real_dtype, to_numpy
 from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
-from ..kernels.supports import Chains, sample
+from ..kernels.supports import Chains, sample, separate, wide
 from ..kernels.thresholding import keep_largest
 from ..operators.least_squares import refit
-from ..operators.polishing import correlations, gram_in_memory
+from ..operators.polishing import correlations, gram_in_memory, marked
 from ..problems import Problem
 from .base import Requirement, Solver, State
 
@@ -23,10 +23,14 @@ from .base import Requirement, Solver, State
 COOLING = 0.65
 # A chain starts with the noise at which a typical nonzero is this many times below the level that pins it to a column.
 HOT = 2.0
-# The smallest variance of the noise, relative to the mean square of y: the level of rounding errors.
+# The smallest variance of the noise, relative to the mean square of y: the level of rounding errors. And the
+# smallest positive number, so that no variance is zero.
 FLOOR = 1e-12
+TINY = float(np.finfo(np.float64).tiny)
 # Two chains agree if the squared distance of their means is at most this part of the posterior variance.
 AGREEMENT = 0.5
+# A row settles if they also leave little doubt: the posterior variance is at most this part of the squared mean.
+SURE = 1e-2
 # Multiplications of an iteration of the Difference Map per entry of Phi, and of a visit per column: one iteration of
 # the sampler makes as many visits as cost the same.
 ITERATION, VISIT = 4.0, (2.5, 10.0)
@@ -36,7 +40,7 @@ FEWEST, MOST = 0.3, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerState(State):
-    """The state of :class:`SupportSampler`, in double precision and main memory.
+    """The state of :class:`SupportSampler`, in double precision: on a GPU that has kernels, otherwise in main memory.
 
     The fields of the running chain are those of ``kernels.supports.Chains``.
 
@@ -110,7 +114,7 @@ class SupportSampler(Solver):
     Parameters
     ----------
     chains : int, optional
-        The largest number of chains, run one after the other. A row settles when two chains agree. Otherwise the chain
+        The largest number of chains, run one after the other. A row settles when two chains agree and leave little doubt. Otherwise the chain
         with the smallest residual gives the answer.
 
     Notes
@@ -146,39 +150,33 @@ class SupportSampler(Solver):
         """Start with the columns that correlate most with y."""
         s = problem.sparsity
         b, energy = correlations(problem.operator, problem.y)
-        batch, n = b.shape
-        _, squares = gram_in_memory(problem.operator)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.where(squares > 0, np.abs(b) / np.sqrt(squares), -1.0)
-        support = np.argsort(-score, axis=1, kind="stable")[:, :s]
-        single = np.float32 if is_single(problem.y) else np.float64
-        fresh = {name: np.zeros((batch, n)) for name in ("square", "inclusion", "answer_square", "answer_inclusion")}
+        xp, batch = namespace(b), b.shape[0]
+        gram, squares = gram_in_memory(problem.operator)
+        score = xp.where(squares > 0, xp.abs(b) / xp.sqrt(xp.where(squares > 0, squares, 1.0)), -1.0)
+        support = separate(gram, squares, contiguous(xp.argsort(-score, axis=1, stable=True)[:, :s]))
+        size = xp.astype(xp.sqrt(energy), xp.float32 if is_single(problem.y) else xp.float64)
+        counts = ("moves", "agreeing", "visited", "sweeps", "taken", "chain")
+        rows = ("d", "square", "inclusion", "answer_square", "answer_inclusion")
         return SamplerState(
             b=b,
             energy=energy,
-            mean=np.zeros_like(b),
-            H=np.zeros((batch, s, s), dtype=b.dtype),
-            x=np.zeros((batch, s), dtype=b.dtype),
-            c=np.zeros_like(b),
-            d=np.zeros((batch, n)),
-            ridge=np.zeros(batch),
-            moves=np.zeros(batch, dtype=np.int64),
-            answer=np.zeros_like(b),
-            answer_misfit=np.full(batch, np.inf),
-            agreeing=np.zeros(batch, dtype=np.int64),
-            visited=np.zeros(batch, dtype=np.int64),
-            sweeps=np.zeros(batch, dtype=np.int64),
-            taken=np.zeros(batch, dtype=np.int64),
-            chain=np.zeros(batch, dtype=np.int64),
-            misfit=np.zeros(batch),
-            least=energy.copy(),
-            best=support.copy(),
+            mean=xp.zeros_like(b),
+            H=xp.zeros((batch, s, s), dtype=b.dtype, device=b.device),
+            x=xp.zeros((batch, s), dtype=b.dtype, device=b.device),
+            c=xp.zeros_like(b),
+            answer=xp.zeros_like(b),
+            ridge=xp.zeros_like(energy),
+            misfit=xp.zeros_like(energy),
+            answer_misfit=xp.full_like(energy, float("inf")),
+            least=energy,
+            best=support,
             support=support,
-            criterion=np.sqrt(energy).astype(single),
-            scale=np.sqrt(energy).astype(single),
+            criterion=size,
+            scale=size,
             settled=energy == 0,
             **_variances(problem, energy),
-            **fresh,
+            **{name: xp.zeros_like(energy, dtype=xp.int64) for name in counts},
+            **{name: xp.zeros_like(b, dtype=xp.float64) for name in rows},
         )
 
     def step(self, problem: Problem, state: SamplerState) -> SamplerState:
@@ -190,7 +188,7 @@ class SupportSampler(Solver):
         numbers = [min(int(fraction * self.chains), self.chains - 1) for fraction in fractions]
         parts = [fraction * self.chains - number for fraction, number in zip(fractions, numbers, strict=True)]
         for number in sorted(set(numbers)):
-            if number > state.chain.max(initial=0):
+            if number > to_numpy(state.chain).max(initial=0):
                 state = concluded(problem, state, number)
             state = advance(problem, state, [part for part, at in zip(parts, numbers, strict=True) if at == number])
         return cast(SamplerState, state)
@@ -223,18 +221,18 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     # As many sweeps as cost no more than an iteration of the Difference Map, possibly none in some iterations.
     rate = float(np.clip(ITERATION * m / (s * (VISIT[0] * s + VISIT[1])), FEWEST, MOST))
     before = int(to_numpy(state.taken)[0]) + np.arange(len(parts))
-    sweeps = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
-    heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), sweeps)
+    counts = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
+    heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), counts)
     recorded = heat == 0
-    changing = {field.name: getattr(state, field.name).copy() for field in dataclasses.fields(Chains)}
+    xp = namespace(state.b)
+    changing = {field.name: xp.asarray(getattr(state, field.name), copy=True) for field in dataclasses.fields(Chains)}
     gram, squares = gram_in_memory(problem.operator)
-    hot = HOT * state.energy / (2 * s * np.log(max(gram.shape[0], 2)))
-    floor = np.maximum(FLOOR * state.energy / m, np.finfo(np.float64).tiny)
+    hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
     known = problem.noise_norm is not None
+    floor = _floor(state.energy, m)
     sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
-    return dataclasses.replace(
-        state, sweeps=state.sweeps + np.count_nonzero(recorded), taken=to_numpy(state.taken) + len(parts), **changing
-    )
+    sweeps = state.sweeps + int(np.count_nonzero(recorded))
+    return dataclasses.replace(state, sweeps=sweeps, taken=xp.asarray(state.taken) + len(parts), **changing)
 
 
 def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState:
@@ -254,19 +252,21 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
     SamplerState
         The state at the beginning of the next chain.
     """
-    ended, count = state.sweeps > 0, np.maximum(state.sweeps, 1)
+    xp = namespace(state.b)
+    ended, count = state.sweeps > 0, xp.clip(state.sweeps, 1, None)
     mean, square, inclusion = (value / count[:, None] for value in (state.mean, state.square, state.inclusion))
-    misfit = np.where(ended, state.misfit / count, np.inf)
-    before = np.isfinite(state.answer_misfit)
+    misfit = xp.where(ended, state.misfit / count, float("inf"))
+    before = xp.isfinite(state.answer_misfit)
     # The likelihood of the data at the mean residual of a chain decides between chains that differ.
     better = ended & (misfit < state.answer_misfit)
-    variance = np.sum(np.maximum(square - np.abs(mean) ** 2, 0.0), axis=-1)
+    variance = xp.sum(xp.clip(square - xp.abs(mean) ** 2, 0.0, None), axis=-1)
     distance = squared_norm(mean - state.answer)
     rounding = 1e-12 * squared_norm(mean)
     agree = ended & before & (distance <= AGREEMENT * variance + rounding)
-    agreeing = np.where(agree, state.agreeing + 1, np.where(better, 1, state.agreeing))
+    agreeing = xp.where(agree, state.agreeing + 1, xp.where(better, 1, state.agreeing))
     # Chains that agree are averaged.
-    share = np.where(agree, 1 / np.maximum(agreeing, 1), better.astype(np.float64))[:, None]
+    times = xp.astype(xp.clip(agreeing, 1, None), xp.float64)
+    share = xp.where(agree, 1 / times, xp.astype(better, xp.float64))[:, None]
     answers = {
         name: old + share * (new - old)
         for name, old, new in (
@@ -276,16 +276,17 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         )
     }
     zeros = {
-        name: np.zeros_like(getattr(state, name))
+        name: xp.zeros_like(getattr(state, name))
         for name in ("mean", "square", "inclusion", "misfit", "sweeps", "ridge")
     }
+    criterion = xp.astype(xp.where(ended & before, xp.sqrt(distance), state.criterion), state.criterion.dtype)
     return dataclasses.replace(
         state,
-        answer_misfit=np.minimum(misfit, state.answer_misfit),
+        answer_misfit=xp.minimum(misfit, state.answer_misfit),
         agreeing=agreeing,
-        chain=np.full_like(state.chain, chain),
-        criterion=np.where(ended & before, np.sqrt(distance), state.criterion).astype(state.criterion.dtype),
-        settled=to_numpy(state.settled) | (agreeing > 1),
+        chain=xp.full_like(state.chain, chain),
+        criterion=criterion,
+        settled=state.settled | ((agreeing > 1) & (variance <= SURE * squared_norm(mean))),
         **_variances(problem, state.energy),
         **answers,
         **zeros,
@@ -309,32 +310,29 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
     SamplerState
         The state with other supports, and with the noise variance of their fits.
     """
-    (m, _), s = problem.operator.shape, problem.sparsity
-    size = np.abs(to_numpy(x)).astype(np.float64)
-    order = np.where(size > 0, 1.0 + size / np.maximum(size.max(axis=1, keepdims=True), 1e-300), 0.0)
-    scores = np.abs(state.b)
-    order = np.where(size > 0, order, scores / np.maximum(2 * scores.max(axis=1, keepdims=True), 1e-300))
-    support = np.ascontiguousarray(np.argsort(-order, axis=1, kind="stable")[:, :s])
-    start = np.zeros_like(size)
-    np.put_along_axis(start, support, 1.0, axis=1)
-    fitted = refit(problem.operator, problem.y, from_numpy(start, problem.y))
-    left = to_numpy(squared_norm(problem.operator.forward(fitted) - problem.y)).astype(np.float64)
-    variance = np.maximum(left / max(m - s, 1), np.maximum(FLOOR * state.energy / m, np.finfo(np.float64).tiny))
-    slab = np.maximum(np.sum(np.abs(to_numpy(fitted)) ** 2, axis=1) / s, np.finfo(np.float64).tiny)
+    (m, n), s, xp = problem.operator.shape, problem.sparsity, namespace(state.b)
+    size, scores = (xp.abs(wide(values, problem.operator.Phi)) for values in (x, state.b))
+    largest, highest = (xp.clip(xp.max(values, axis=1, keepdims=True), 1e-300, None) for values in (size, 2 * scores))
+    order = xp.where(size > 0, 1.0 + size / largest, scores / highest)
+    found = contiguous(xp.argsort(-order, axis=1, stable=True)[:, :s])
+    support = separate(*gram_in_memory(problem.operator), found)
+    fitted = refit(problem.operator, problem.y, marked(support, n, problem.y))
+    residual = problem.operator.forward(fitted) - problem.y
+    left, power = (wide(squared_norm(values), problem.operator.Phi) for values in (residual, fitted))
+    variance = xp.maximum(left / max(m - s, 1), _floor(state.energy, m))
     if problem.noise_norm is not None:
         variance = state.variance
-    return dataclasses.replace(
-        state, support=support, variance=variance, slab=slab.astype(np.float64), ridge=0 * variance
-    )
+    slab = xp.clip(power / s, TINY, None)
+    return dataclasses.replace(state, support=support, variance=variance, slab=slab, ridge=xp.zeros_like(variance))
 
 
 def narrow(x: Array, like: Array) -> Array:
-    """Convert an array in main memory to the library, device and dtype of another one.
+    """Convert an array to the library, device and dtype of another one.
 
     Parameters
     ----------
     x : array
-        A NumPy array.
+        An array of NumPy, or on the device of the other array.
     like : array
         The other array.
 
@@ -343,15 +341,18 @@ def narrow(x: Array, like: Array) -> Array:
     array
         The converted array.
     """
-    xp = namespace(like)
-    return xp.astype(from_numpy(to_numpy(x), like), like.dtype if np.iscomplexobj(x) else real_dtype(like))
+    return namespace(like).astype(placed(x, like), like.dtype if is_complex(x) else real_dtype(like))
 
 
-def _variances(problem: Problem, energy: Array) -> dict[str, np.ndarray[Any, Any]]:
+def _floor(energy: Array, m: int) -> Array:
+    """Return the smallest variances of the noise, for m measurements whose squared norm is ``energy``."""
+    return namespace(energy).clip(FLOOR * energy / m, TINY, None)
+
+
+def _variances(problem: Problem, energy: Array) -> dict[str, Array]:
     """Return the variances of noise and nonzeros at the start of a chain."""
-    m, s = problem.operator.shape[0], max(problem.sparsity, 1)
-    noise = (
-        0.01 * energy / m if problem.noise_norm is None else to_numpy(problem.noise_norm).astype(np.float64) ** 2 / m
-    )
-    tiny = np.finfo(np.float64).tiny
-    return {"variance": np.maximum(noise, np.maximum(FLOOR * energy / m, tiny)), "slab": np.maximum(energy / s, tiny)}
+    xp, m, s = namespace(energy), problem.operator.shape[0], max(problem.sparsity, 1)
+    noise = 0.01 * energy / m
+    if problem.noise_norm is not None:
+        noise = wide(problem.noise_norm, problem.operator.Phi) ** 2 / m
+    return {"variance": xp.maximum(noise, _floor(energy, m)), "slab": xp.clip(energy / s, TINY, None)}

@@ -7,10 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays import Array
+from ...backend.arrays import Array, contiguous, from_numpy, is_complex, namespace, to_numpy
+from ...backend.engines import has_kernels
 
 # Added to the diagonal of Gram matrices of unit columns, so that dependent columns do no harm.
 RIDGE = 1e-13
+
+
+def wide(array: Array, like: Array) -> Array:
+    """Convert an array to double precision, where the kernels process it.
+
+    Parameters
+    ----------
+    array : array
+        Numbers of any library and precision.
+    like : array, shape (..., n)
+        An array of the problem, such as Phi.
+
+    Returns
+    -------
+    array
+        A contiguous array: on its device if there are kernels for it, otherwise in main memory, of NumPy. It is
+        ``array`` itself if nothing has to be converted.
+    """
+    values = array if has_kernels(like) else to_numpy(array)
+    xp = namespace(values)
+    return contiguous(xp.astype(values, xp.complex128 if is_complex(values) else xp.float64, copy=False))
 
 
 @dataclass(frozen=True)
@@ -103,20 +125,25 @@ def sample(
         The number of measurements.
     known : bool
         Whether the variance of the noise is known. Otherwise it is estimated.
-    heat : array, shape (sweeps,)
+    heat : numpy.ndarray, shape (sweeps,)
         The temperature of each sweep over the positions: 1 stands for the noise variance ``hot``, 0 for the true one,
         and numbers between them for variances between these on a logarithmic scale.
-    recorded : array of bool, shape (sweeps,)
+    recorded : numpy.ndarray of bool, shape (sweeps,)
         Whether conditional means are added to the sums.
     hot, floor : array, shape (batch,)
         The variance of the noise at heat 1, and the smallest one.
     chains : Chains
         The chains.
     """
+    if has_kernels(b):
+        from . import gpu
+
+        gpu.sample(gram, squares, b, energy, measurements, known, heat, recorded, hot, floor, chains)
+        return
     from ...backend.parallel import over_rows
     from . import cpu
 
-    half = 1.0 if np.iscomplexobj(b) else 0.5
+    half = 1.0 if is_complex(b) else 0.5
     batch, s = chains.support.shape
     arrays = (getattr(chains, field.name) for field in fields(chains))
     settings = (gram, squares, half, measurements, known, heat, recorded, b, energy, hot, floor)
@@ -147,14 +174,20 @@ def swap(
     optimal : array of bool, shape (batch,)
         Whether no exchange lowers the residual of the row any more.
     """
+    ridge = RIDGE * namespace(squares).max(squares)
+    if has_kernels(b):
+        from . import gpu
+
+        return gpu.swap(gram, squares, ridge, b, energy, support, counts, limit)
     from ...backend.parallel import over_rows
     from . import cpu
 
     batch, s = support.shape
     swaps, optimal = np.zeros(batch, dtype=np.int64), np.ones(batch, dtype=bool)
-    ridge = RIDGE * float(np.max(squares, initial=0.0))
     work = 4.0 * s * s * gram.shape[0]
-    over_rows(cpu.swap, batch, gram, squares, ridge, limit, b, energy, support, counts, swaps, optimal, work=work)
+    over_rows(
+        cpu.swap, batch, gram, squares, float(ridge), limit, b, energy, support, counts, swaps, optimal, work=work
+    )
     return swaps, optimal
 
 
@@ -175,8 +208,9 @@ def best_pair(gram: Array, squares: Array, b: Array) -> Array:
     from . import cpu
 
     support: np.ndarray[Any, Any] = np.tile(np.arange(2), (b.shape[0], 1))
-    over_rows(cpu.best_pair, b.shape[0], gram, squares, b, support, work=4.0 * gram.shape[0] ** 2)
-    return support
+    arrays = (to_numpy(array) for array in (gram, squares, b))
+    over_rows(cpu.best_pair, b.shape[0], *arrays, support, work=4.0 * gram.shape[0] ** 2)
+    return from_numpy(support, b)
 
 
 def grow(gram: Array, b: Array, count: int) -> Array:
@@ -200,3 +234,27 @@ def grow(gram: Array, b: Array, count: int) -> Array:
 
     order = np.empty(count, dtype=np.int64)
     return order[: cpu.grow(gram, np.diag(gram).real.copy(), b, count, order)]
+
+
+def separate(gram: Array, squares: Array, support: Array) -> Array:
+    """Replace columns of supports that depend on others of the same support, up to rounding errors.
+
+    Parameters
+    ----------
+    gram, squares : array
+        As for :func:`sample`.
+    support : array of int, shape (batch, s)
+        The supports.
+
+    Returns
+    -------
+    array of int, shape (batch, s)
+        Supports of independent columns, as far as Phi has that many.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    apart = to_numpy(support).copy()
+    batch, s = apart.shape
+    over_rows(cpu.separate, batch, to_numpy(gram), to_numpy(squares), apart, work=float(s**3))
+    return from_numpy(apart, support)

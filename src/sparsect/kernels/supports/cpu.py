@@ -17,18 +17,17 @@ import numpy as np
 
 from ...backend.parallel import compiled
 from ..pursuit import combine_rows
-
-# A column is not taken if its squared distance from the span of the others is below this.
-DEPENDENT = 1e-9
-# Columns whose log-probability is this far below the largest one are left out.
-NEGLIGIBLE = 40.0
-# H is computed anew after this many moves of a row, before rounding errors add up.
-RENEWED = 200
-# The largest variance of the nonzeros, relative to ||y||^2 / s, which is what unit columns lead to expect. Without it,
-# nearly parallel columns get huge opposite coefficients.
-LARGEST_SLAB = 20.0
-# The smallest ridge for unit columns: with a smaller one, rounding errors can make H indefinite.
-SMALLEST_RIDGE = 1e-9
+from .limits import (
+    DEPENDENT,
+    GAIN,
+    LARGEST_SLAB,
+    NEGLIGIBLE,
+    PIVOT,
+    RENEWED,
+    ROUNDING,
+    SEPARATE,
+    SMALLEST_RIDGE,
+)
 
 
 @compiled
@@ -38,7 +37,7 @@ def _invert(A, size):
         pivot = A[j, j].real
         for q in range(j):
             pivot -= A[j, q].real * A[j, q].real + A[j, q].imag * A[j, q].imag
-        pivot = np.sqrt(max(pivot, 1e-14))
+        pivot = np.sqrt(max(pivot, PIVOT))
         A[j, j] = pivot
         for i in range(j + 1, size):
             t = A[i, j]
@@ -321,8 +320,7 @@ def swap(first, last, gram, squares, ridge, limit, b, energy, support, counts, s
             left = energy[row]
             for i in range(s):
                 left -= (np.conj(x[i]) * b[row, chosen[i]]).real
-            # A gain must exceed rounding errors, so that exchanges come to an end.
-            top, new = own + 1e-9 * max(left, 0.0) + 1e-13 * energy[row], -1
+            top, new = own + GAIN * max(left, 0.0) + ROUNDING * energy[row], -1
             for k in range(n):
                 if not inside[k]:
                     D = d[k] + (v[k].real * v[k].real + v[k].imag * v[k].imag) / pivot
@@ -407,3 +405,48 @@ def grow(gram, squares, b, count, order):
             d[j] -= row[j].real * row[j].real + row[j].imag * row[j].imag
         d[i] = 0.0
     return count
+
+
+@compiled
+def separate(first, last, gram, squares, support):
+    """Replace columns of the supports that depend on those before them by others that do not.
+
+    Parameters
+    ----------
+    gram : (n, n), Gram matrix in double precision; squares : (n,), its diagonal
+    support : (batch, s), changed in place
+    """
+    n, s = gram.shape[0], support.shape[1]
+    L, row, best_row = np.empty((s, s), gram.dtype), np.empty(s, gram.dtype), np.empty(s, gram.dtype)
+    inside = np.zeros(n, np.bool_)
+    for number in range(first, last):
+        chosen = support[number]
+        inside[:] = False
+        for i in range(s):
+            inside[chosen[i]] = True
+        for i in range(s):
+            # Column i itself, and if it depends on the others, as many others as are needed to find a better one.
+            best, new, k = -1.0, chosen[i], chosen[i]
+            for trial in range(n):
+                rest = squares[k]
+                for j in range(i):
+                    t = gram[k, chosen[j]]
+                    for q in range(j):
+                        t -= row[q] * np.conj(L[j, q])
+                    row[j] = t / L[j, j]
+                    rest -= row[j].real * row[j].real + row[j].imag * row[j].imag
+                share = rest / squares[k] if squares[k] > 0 else 0.0
+                if share > best:
+                    best, new = share, k
+                    for j in range(i):
+                        best_row[j] = row[j]
+                if share > (DEPENDENT if trial == 0 else SEPARATE):
+                    break
+                k = (k + 1) % n
+                while inside[k] and k != chosen[i]:
+                    k = (k + 1) % n
+            inside[chosen[i]], inside[new] = False, True
+            chosen[i] = new
+            for j in range(i):
+                L[i, j] = best_row[j]
+            L[i, i] = np.sqrt(max(best * squares[new], PIVOT))

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, to_numpy
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, placed, to_numpy
 from ...backend.checks import choice
 from ...backend.norms import norm
 from ...kernels.posterior import posterior
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
-from ...operators.polishing import polish, small_enough
+from ...operators.polishing import marked, polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
@@ -202,7 +202,7 @@ class Automatic(Solver):
             sampler = concluded(problem, sampler, number)
             if self.goal == "recovery":
                 xp = namespace(problem.y)
-                settled = from_numpy(to_numpy(sampler.settled), problem.y)
+                settled = placed(sampler.settled, problem.y)
                 unchanged = xp.where(settled, xp.full_like(unchanged, float("inf")), unchanged)
             if stage.kind is Kind.CHECK:
                 sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
@@ -247,9 +247,7 @@ class Automatic(Solver):
             return state.x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
         x = refit(problem.operator, problem.y, state.search.sparse)
         if state.sampler is not None:
-            support = np.zeros(x.shape)
-            np.put_along_axis(support, to_numpy(state.sampler.best), 1.0, axis=1)
-            other = refit(problem.operator, problem.y, from_numpy(support, problem.y))
+            other = refit(problem.operator, problem.y, marked(state.sampler.best, x.shape[1], problem.y))
             misfits = [norm(problem.operator.forward(each) - problem.y) for each in (x, other)]
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
@@ -281,11 +279,13 @@ class Automatic(Solver):
             taken = np.isfinite(to_numpy(ended.answer_misfit)) & ~solved & ~met
             source[taken] = SAMPLES
             mean = keep_largest(ended.answer, problem.sparsity)
-            variance = np.maximum(ended.answer_square - np.abs(ended.answer) ** 2, 0.0)
+            of_chains = namespace(mean)
+            variance = of_chains.clip(ended.answer_square - of_chains.abs(ended.answer) ** 2, 0.0, None)
+            probability = of_chains.clip(ended.answer_inclusion, 0.0, 1.0)
             rows = from_numpy(taken, y)[:, None]
             x = xp.where(rows, narrow(mean, y), x)
-            inclusion = xp.where(rows, narrow(np.minimum(ended.answer_inclusion, 1.0), y), inclusion)
-            deviation = xp.where(rows, narrow(np.sqrt(variance), y), deviation)
+            inclusion = xp.where(rows, narrow(probability, y), inclusion)
+            deviation = xp.where(rows, narrow(of_chains.sqrt(variance), y), deviation)
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 

@@ -1,0 +1,21 @@
+"""Limits that all versions of the moves share."""
+
+# A column is not taken if its squared distance from the span of the others is below this, relative to its own square:
+# fits on such columns magnify rounding errors, and hardly any noise is small enough to tell the columns apart.
+DEPENDENT = 1e-6
+# The smallest pivot of a factorization.
+PIVOT = 1e-14
+# Columns whose log-probability is this far below the largest one are left out.
+NEGLIGIBLE = 40.0
+# H is computed anew after this many moves of a row, before rounding errors add up.
+RENEWED = 200
+# A nonzero is exchanged if that gains more than this part of the squared residual, and of the squared norm of y: more
+# than rounding errors, so that exchanges come to an end.
+GAIN, ROUNDING = 1e-9, 1e-13
+# The largest variance of the nonzeros, relative to ||y||^2 / s, which is what unit columns lead to expect. Without it,
+# nearly parallel columns get huge opposite coefficients.
+LARGEST_SLAB = 20.0
+# The smallest ridge for unit columns: with a smaller one, rounding errors can make H indefinite.
+SMALLEST_RIDGE = 1e-9
+# A column that takes the place of a dependent one is at least this far from the span of the others, if there is one.
+SEPARATE = 1e-2
