@@ -10,7 +10,8 @@ import sparsect
 from sparsect import InputError
 from sparsect.backend.locks import reserved
 from sparsect.dictionary import ArraySource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
-from sparsect.dictionary.learning import gather, optimal_directions
+from sparsect.dictionary.learning import optimal_directions
+from sparsect.dictionary.statistics import gather
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 

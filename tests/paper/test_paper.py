@@ -11,7 +11,7 @@ import pytest
 
 import sparsect
 from sparsect import InputError
-from sparsect.paper import catalogue, contenders, run
+from sparsect.paper import contenders, experiments, run
 from sparsect.paper.claims import HOLDS, NOT, PARTLY, judge
 from sparsect.paper.document import write
 from sparsect.paper.machine import Work
@@ -292,9 +292,9 @@ class TestReport:
             assert (tmp_path / f"{name}.png").exists()
             assert (tmp_path / f"{name}.svg").exists()
 
-    def test_the_catalogue_is_complete(self, tmp_path):
+    def test_the_list_of_experiments_is_complete(self, tmp_path):
         for quick in (True, False):
-            assert set(catalogue(tmp_path, quick)) == {
+            assert set(experiments(tmp_path, quick)) == {
                 "vary-sparsity",
                 "vary-noise",
                 "vary-size",
@@ -315,7 +315,7 @@ class TestReport:
 
     def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
         row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}
-        experiment = catalogue(tmp_path / "out")["beta"]
+        experiment = experiments(tmp_path / "out")["beta"]
         rows = Rows(tmp_path / "out" / "beta", settings_of(experiment))
         with rows.writing():
             rows.add("one", [row, row | {"beta": -0.5}])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..backend.checks import choice, reject
-from ..paper import catalogue, contenders, run
+from ..paper import contenders, experiments, run
 from ..paper.claims import judge
 from ..paper.document import write
 from ..paper.machine import Work
@@ -45,7 +45,7 @@ def experiment(
     Finished runs are kept: stop with Ctrl-C and give the same command again to go on.
     """
     folder = Path(out or f"out/experiments{'-quick' if quick else ''}")
-    known = catalogue(folder, quick)
+    known = experiments(folder, quick)
     if names == ("list",):
         for name, one in known.items():
             click.echo(f"{name:16}{one.title}")

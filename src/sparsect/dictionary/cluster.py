@@ -25,7 +25,7 @@ from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
-from .learning import Statistics, gather_all
+from .statistics import Statistics, gather_all
 
 # Shares of a round per thread of the cluster: more balance slow workers better, fewer transfer less data.
 SHARES = 4

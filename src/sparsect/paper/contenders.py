@@ -28,6 +28,8 @@ ORDER = (
     "ormp",
     "vamp",
     "annealed-difference-map",
+    "support-sampler",
+    "auto",
 )
 PAPER_BETA = 0.14
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..images import read_image
 from ..reporting.page import Page
-from . import claims, figures, machine
+from . import claims, machine, plots
 from .photographs import photograph
 from .rows import Row
 from .summary import names, where
@@ -33,7 +33,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
     tables : dict of str to list of Row
         The rows of each experiment, by its name.
     experiments : dict of str to experiment
-        The experiments, as :func:`catalogue` returns them.
+        The experiments, as :func:`experiments` returns them.
     folder : Path
         Where figures and page are written.
     about : list of str
@@ -78,7 +78,7 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not any("seconds" in row for row in where(rows)):
         page.text("No run is finished yet.")
         return
-    drawn = figures.save(figures.error_against_time(rows), folder, name)
+    drawn = plots.save(plots.error_against_time(rows), folder, name)
     page.figure(
         "Relative error of the s largest entries of each solver's estimate, geometric mean over runs, with the range "
         "of all runs shaded. Lower is better. Lines across: the Bayes-optimal estimate, what state evolution predicts "
@@ -94,7 +94,7 @@ def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not where(rows):
         page.text("No run is finished yet.")
         return
-    drawn = figures.save(figures.over_beta(rows), folder, name)
+    drawn = plots.save(plots.over_beta(rows), folder, name)
     page.figure("SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.", drawn)
     page.table(*snr_table(name, rows))
 
