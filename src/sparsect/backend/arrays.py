@@ -88,6 +88,7 @@ NumpyArray = NDArray[Any]
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
+NUMPY: Namespace = compat.array_namespace(np.empty(0))
 
 
 def namespace(*arrays: Array) -> Namespace:
@@ -108,6 +109,9 @@ def namespace(*arrays: Array) -> Namespace:
     InputError
         If the arrays belong to different libraries.
     """
+    # NumPy arrays are by far the commonest; looking at other libraries would take longer than small operations.
+    if all(type(array) is np.ndarray for array in arrays):
+        return NUMPY
     try:
         return compat.array_namespace(*arrays)
     except TypeError:
@@ -224,6 +228,8 @@ def to_numpy(x: Array) -> NumpyArray:
     numpy.ndarray
         The same numbers; not copied if they are in main memory already.
     """
+    if type(x) is np.ndarray:
+        return x
     if compat.is_cupy_array(x):
         return np.asarray(x.get())
     return np.asarray(x.cpu() if compat.is_torch_array(x) else x)
@@ -244,6 +250,8 @@ def from_numpy(array: NumpyArray, like: Array) -> Array:
     array
         The converted array, with its dtype unchanged.
     """
+    if type(like) is np.ndarray:
+        return array
     xp = namespace(like)
     return xp.asarray(array if is_numpy(xp) else writable(array), device=compat.device(like))
 
@@ -313,4 +321,4 @@ def take_rows(x: Array, rows: IntArray) -> Array:
     array
         The selected rows.
     """
-    return namespace(x).take(x, from_numpy(rows, x), axis=0)
+    return x[rows] if type(x) is np.ndarray else namespace(x).take(x, from_numpy(rows, x), axis=0)

@@ -11,6 +11,7 @@ import numpy as np
 from ..backend.array_checks import check_magnitude, floating
 from ..backend.arrays import (
     Array,
+    NumpyArray,
     contiguous,
     epsilon,
     from_numpy,
@@ -28,6 +29,8 @@ from .pseudo_inverse import PseudoInverse, SingularVectors
 
 # The number of columns whose cosines with all others are looked at.
 COMPARED = 256
+# Squared norms within these limits are computed without regard to overflow.
+SMALLEST = 1e-200
 
 
 class DenseOperator(Operator):
@@ -96,12 +99,15 @@ class DenseOperator(Operator):
     @cached_property
     def column_energy(self) -> float:
         """Mean squared norm of the columns of Phi, or 1 if Phi is zero."""
-        xp = namespace(self.Phi)
-        return float(xp.sum(xp.abs(self.Phi) ** 2)) / self.shape[1] or 1.0
+        return float(np.mean(self.column_norms**2)) or 1.0
 
     @cached_property
-    def column_norms(self) -> np.ndarray[Any, Any]:
+    def column_norms(self) -> NumpyArray:
         """Norms of the columns of Phi in double precision, shape (n,)."""
+        if type(self.Phi) is np.ndarray and self.Phi.dtype == np.float64:
+            squares = np.einsum("ij,ij->j", self.Phi, self.Phi)
+            if SMALLEST < squares.min() <= squares.max() < 1 / SMALLEST:
+                return np.asarray(np.sqrt(squares))
         return row_norms(self.Phi.T)
 
     @cached_property

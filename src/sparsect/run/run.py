@@ -258,6 +258,7 @@ class Run:
             "converged": from_numpy(to_numpy(end.converged), x),
             "n_iter": from_numpy(to_numpy(end.n_iter), x),
             "stable": None if end.stable is None else from_numpy(to_numpy(end.stable), x),
+            **end.details,
         }
         return Result(
             **fields,

@@ -10,10 +10,10 @@ from ...backend.arrays import BoolArray, NumpyArray, epsilon, to_numpy
 from ...kernels.supports import grow
 from ...problems import Problem
 
-# Columns taken into the working set at a time, for each nonzero, and at least.
-WIDTH, LEAST = 3, 32
-# Number of times that the working set grows.
-ROUNDS = 4
+# Columns in the first working set and columns added to it each time, for each nonzero and at least.
+WIDTH, MORE, LEAST = 2.0, 0.5, 16
+# The number of working sets.
+ROUNDS = 8
 # A fit is exact if its residual is below this times the square root of machine epsilon times ||y||.
 EXACT = 0.1
 # A nonzero is certain if all other places for it together are less likely than this, relative to its own.
@@ -70,26 +70,35 @@ def solve_easy(problem: Problem) -> tuple[NumpyArray, NumpyArray, BoolArray]:
 
 def _pursuit(Phi: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, Any]:
     """Select s columns; return them, their coefficients and the residual, which is None if it vanishes."""
-    n = Phi.shape[1]
-    width = min(n, max(WIDTH * s, LEAST))
-    wide = np.complex128 if np.iscomplexobj(y) or np.iscomplexobj(Phi) else np.float64
-    left, inside, before = y, np.zeros(n, dtype=bool), None
+    (m, n), wide = Phi.shape, np.result_type(Phi, y, np.float64)
+    width, more = (max(round(part * s), LEAST) for part in (WIDTH, MORE))
+    most = min(n, width + (ROUNDS - 1) * more)
+    # The columns of the working set are rows here; those of conj are conjugated.
+    working, columns = np.empty(most, dtype=np.int64), np.empty((most, m), dtype=wide)
+    conj = columns if wide.kind == "f" else np.empty_like(columns)
+    gram, outside = np.empty((most, most), dtype=wide), np.ones(n)
+    y = rest = y.astype(wide)
+    size, before = 0, None
     for _ in range(ROUNDS):
-        score = np.abs(left.conj() @ Phi)
-        score[inside] = -1.0
-        inside[np.argpartition(-score, width - 1)[:width] if width < n else slice(None)] = True
-        working = np.flatnonzero(inside)
-        columns = Phi[:, working].astype(wide)
-        adjoint = columns.conj().T
-        b = adjoint @ y
-        chosen = grow(np.ascontiguousarray(adjoint @ columns), np.ascontiguousarray(b, dtype=wide), s)
-        values = np.linalg.lstsq(columns[:, chosen], y.astype(wide), rcond=None)[0]
-        left = y - columns[:, chosen] @ values
-        support = working[chosen]
-        if np.linalg.norm(left) <= exact:
-            return support, values, None
-        if before is not None and set(before) == set(support):
-            return support, values, left
+        score = np.abs(rest.conj() @ Phi) * outside
+        old, size = size, min(size + (more if size else width), most)
+        if old < size:
+            new = np.argpartition(-score, size - old - 1)[: size - old]
+            outside[new], working[old:size] = 0, new
+            columns[old:size] = Phi[:, new].T
+            np.conjugate(columns[old:size], out=conj[old:size])
+            gram[old:size, :size] = conj[old:size] @ columns[:size].T
+            gram[:old, old:size] = gram[old:size, :old].conj().T
+        chosen = grow(gram[:size, :size], conj[:size] @ y, s)
+        own, equations = columns[chosen], gram[np.ix_(chosen, chosen)]
+        values = np.linalg.solve(equations, conj[chosen] @ y)
+        rest = y - values @ own
+        if np.linalg.norm(rest) <= exact:
+            # Rounding errors of the fit are corrected.
+            return working[chosen], values + np.linalg.solve(equations, conj[chosen] @ rest), None
+        support = np.sort(working[chosen])
+        if before is not None and np.array_equal(before, support):
+            return working[chosen], values, rest
         before = support
     return None, None, None
 
