@@ -204,7 +204,7 @@ class TestOwnSolvers:
         assert (tmp_path / "rest" / "omp.png").exists()
         done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
         assert done.returncode == 2
-        assert "got two solvers called 'mine'" in done.stderr
+        assert "got two solvers with the name 'mine'" in done.stderr
 
 
 def test_links_in_a_circle(called, problem, tmp_path):

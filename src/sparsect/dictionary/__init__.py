@@ -1,4 +1,4 @@
-"""Dictionary learning: sparse coding and dictionary update in turn."""
+"""Dictionaries: sources of signals, learning, sparse coding and files."""
 
 from .learning import Progress, learn
 from .sources import ArraySource, DaskSource, Source

@@ -1,4 +1,4 @@
-"""Dictionary learning as in the paper: sparse coding by ADMM and the method of optimal directions in turn."""
+"""Dictionary learning as in the paper: sparse coding by ADMM alternates with the method of optimal directions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 # Atoms used by fewer than this fraction of the signals are replaced.
-RARELY = 1e-5
+RARE = 1e-5
 # Entries of the provenance that do not affect the dictionary.
 REMARKS = ("about", "computed")
 # The default coder shrinks codes below this fraction of the size of the signals (root mean square norm) to zero.
@@ -59,7 +59,7 @@ def optimal_directions(statistics: Statistics, spare: Array) -> Array:
     ridge = 1e-10 * scale * xp.eye(n, dtype=xp.float64, device=spare.device)
     atoms = xp.linalg.solve(statistics.codes_codes + ridge, statistics.codes_signals)
     length = norm(atoms)[:, None]
-    used = (statistics.usage[:, None] >= max(1.0, RARELY * statistics.count)) & (length > 0)
+    used = (statistics.usage[:, None] >= max(1.0, RARE * statistics.count)) & (length > 0)
     fresh = xp.astype(spare[:n, :], xp.float64)
     fresh = fresh / norm(fresh)[:, None]
     return xp.where(used, atoms / xp.where(length > 0, length, xp.ones_like(length)), fresh).T
@@ -242,7 +242,7 @@ def _resumed(checkpoint: str, start: Dictionary) -> Dictionary:
     if other:
         raise InputError(
             f"{checkpoint}: was learned with other values of {', '.join(other)}; "
-            "give the same ones to go on, or another file to start anew"
+            "use the same values to continue, or another file to start over"
         )
     return Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance)
 

@@ -1,4 +1,4 @@
-"""What learning keeps of coded signals: sums over batches, which workers of a cluster send back, too."""
+"""Sums over coded signals that the dictionary update needs. Workers of a cluster return them instead of codes."""
 
 from __future__ import annotations
 
@@ -198,5 +198,5 @@ def _drawn_ahead(source: Batches) -> Iterator[Array]:
 
 
 def _drawn(source: Batches, index: int) -> Array:
-    with memory_errors("batch_size", "larger batches", "a smaller one"):
+    with memory_errors("batch_size", "larger batches", "smaller"):
         return source.batch(index)
