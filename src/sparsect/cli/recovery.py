@@ -72,6 +72,10 @@ Examples:
 @click.option("--plot", metavar="FILE.png", help="Write a plot to this file (.png, .svg or .pdf).")
 @click.option("--checkpoint", metavar="FILE.npz", help="Save the run to this file; the same command resumes from it.")
 @click.option("--refit", is_flag=True, help="Refit each solution by least squares on its support.")
+@click.option("--polish", is_flag=True, help="Exchange columns of each support to lower the residual, then refit.")
+@click.option(
+    "--scale-columns/--no-scale-columns", default=True, show_default=True, help="Solve with columns scaled to norm 1."
+)
 @device_options
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
@@ -93,7 +97,7 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     else:
         problem = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
-    names = ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "device")
+    names = ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "polish", "scale_columns", "device")
     limits = {name: options[name] for name in names}
     with _ProgressBar(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
         # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
