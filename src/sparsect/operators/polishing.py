@@ -42,19 +42,37 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
     optimal : array of bool, shape (batch,)
         Whether no exchange of one column lowers the residual any more.
     """
-    m, n = operator.shape
     gram, squares = gram_in_memory(operator)
     b, energy = correlations(operator, y)
     nonzero = to_numpy(x) != 0
     counts = np.count_nonzero(nonzero, axis=1)
     size = int(counts.max(initial=0))
     support = np.argsort(~nonzero, axis=1, kind="stable")[:, :size]
-    if size == 2 and n <= PAIRS * m:
+    if size == 2 and small_enough(operator, size):
         support[counts == 2] = best_pair(gram, squares, b[counts == 2])
     swaps, optimal = swap(gram, squares, b, energy, support, counts, LIMIT * max(size, 1))
     improved = np.zeros(nonzero.shape)
     np.put_along_axis(improved, support, np.arange(size) < counts[:, None], axis=1)
     return refit(operator, y, from_numpy(improved, y)), swaps, optimal
+
+
+def small_enough(operator: Operator, sparsity: int) -> bool:
+    """Whether :func:`polish` finds the best support of this size, whatever it starts from.
+
+    Parameters
+    ----------
+    operator : Operator
+        Phi, of shape (m, n).
+    sparsity : int
+        The number of nonzeros.
+
+    Returns
+    -------
+    bool
+        True for one nonzero, and for two if all pairs of columns are looked at.
+    """
+    m, n = operator.shape
+    return operator.is_dense and (sparsity == 1 or (sparsity == 2 and n <= PAIRS * m))
 
 
 def gram_in_memory(operator: Operator) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -35,6 +35,8 @@ from .trace import Clock
 
 # A row whose criterion exceeds this multiple of its scale has diverged.
 DIVERGED = 1e8
+# The shape of the problem on which kernels are compiled.
+TINY = (8, 12)
 
 
 class Run:
@@ -287,8 +289,10 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
 @lru_cache
 def _compile(solver: Solver, dtype: Any, large: bool) -> None:
     """Run the solver on a tiny problem to compile its kernels, for large batches those that are used only there."""
-    batch = LARGE // 5 + 1 if large else 1
-    tiny = Problem(np.eye(3, 5).astype(dtype) + 0.1, np.ones((batch, 3)).astype(dtype), 2)
+    # Columns resemble each other, and y is noise, so that no part of the default method is left out.
+    (m, n), batch = TINY, LARGE // TINY[1] + 1 if large else 1
+    Phi = np.cos(0.3 * np.outer(np.arange(1, m + 1), np.arange(1, n + 1)))
+    tiny = Problem(Phi.astype(dtype), np.tile(np.cos(np.arange(m) ** 2), (batch, 1)).astype(dtype), 3)
     with np.errstate(all="ignore"):
         state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
         solver.estimate(tiny, state)

@@ -1,8 +1,8 @@
-"""Rows that a few columns explain beyond doubt: solved directly, without a factorization of Phi."""
+"""Rows that a few columns explain almost beyond doubt: solved directly, without a factorization of Phi."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,20 +16,42 @@ WIDTH, MORE, LEAST = 2.0, 0.5, 16
 ROUNDS = 8
 # A fit is exact if its residual is below this times the square root of machine epsilon times ||y||.
 EXACT = 0.1
-# A nonzero is certain if all other places for it together are less likely than this, relative to its own.
-DOUBT = 1e-3
+# The expected number of nonzeros that belong elsewhere, up to which a row is easy: for each nonzero, and at most.
+DOUBT = 0.05, 1.0
 # Columns whose cosine with another one is above this may have been mistaken for it.
 COHERENT = 0.7
 # Only rows with at most this many nonzeros for each measurement are tried.
 SPARSE = 0.25
 
 
-def solve_easy(problem: Problem) -> tuple[NumpyArray, NumpyArray, BoolArray]:
-    """Solve the rows that a few columns explain beyond doubt.
+class Easy(NamedTuple):
+    """The rows that were solved directly; entries of the other rows are zero.
+
+    Attributes
+    ----------
+    x : array, shape (batch, n)
+        The solutions.
+    deviation : array, shape (batch, n)
+        The posterior standard deviations of their entries.
+    inclusion : array, shape (batch, n)
+        The posterior probabilities of being nonzero.
+    solved : array of bool, shape (batch,)
+        The rows that are solved.
+    """
+
+    x: NumpyArray
+    deviation: NumpyArray
+    inclusion: NumpyArray
+    solved: BoolArray
+
+
+def solve_easy(problem: Problem) -> Easy:
+    """Solve the rows that a few columns explain almost beyond doubt.
 
     Columns are selected from a working set by orthogonal least squares; the set grows by the columns that correlate
-    most with what is left. A row is solved if the fit is exact, or if the noise that the fit leaves makes every other
-    place of every nonzero improbable and no selected column resembles another one.
+    most with what is left. A row is solved if the fit is exact, or if no selected column resembles another one and the
+    noise that the fit leaves makes it improbable that many nonzeros belong elsewhere. In the second case, each nonzero
+    is averaged over its places, given the other ones.
 
     Parameters
     ----------
@@ -38,34 +60,29 @@ def solve_easy(problem: Problem) -> tuple[NumpyArray, NumpyArray, BoolArray]:
 
     Returns
     -------
-    x : array, shape (batch, n)
-        The least-squares fits of solved rows; zero in the others.
-    deviation : array, shape (batch, n)
-        The standard deviations of their nonzeros.
-    solved : array of bool, shape (batch,)
-        The rows that are solved.
+    Easy
+        The solved rows.
     """
     m, n = problem.operator.shape
     s, shape = problem.sparsity, (problem.batch, n)
-    data, Phi = to_numpy(problem.y), to_numpy(problem.operator.Phi)
-    x, deviation, solved = np.zeros(shape, dtype=data.dtype), np.zeros(shape), np.zeros(shape[0], dtype=bool)
-    noise_norm = None if problem.noise_norm is None else to_numpy(problem.noise_norm)
-    if not 0 < s <= SPARSE * m:
-        return x, deviation, solved
-    for row in range(problem.batch):
+    data, Phi, norms = to_numpy(problem.y), to_numpy(problem.operator.Phi), problem.operator.column_norms
+    x, deviation, inclusion = np.zeros(shape, dtype=data.dtype), np.zeros(shape), np.zeros(shape)
+    solved = np.zeros(problem.batch, dtype=bool)
+    noise_norm = np.zeros(problem.batch) if problem.noise_norm is None else to_numpy(problem.noise_norm)
+    for row in range(problem.batch if 0 < s <= SPARSE * m else 0):
         y = data[row]
         size = float(np.linalg.norm(y))
-        if size == 0:
-            solved[row] = True
-            continue
-        noise = 0.0 if noise_norm is None else float(noise_norm[row])
-        support, values, left = _pursuit(Phi, y, s, EXACT * epsilon(y) ** 0.5 * size)
+        support, values, left = _pursuit(Phi, y, s, EXACT * epsilon(y) ** 0.5 * size) if size else ([], 0.0, None)
         if support is None:
             continue
-        spread = 0.0 if left is None else _deviation(Phi, problem.operator.column_norms, support, values, left, noise)
-        if spread is not None:
-            x[row, support], deviation[row, support], solved[row] = values, spread, True
-    return x, deviation, solved
+        if left is None:
+            x[row, support], inclusion[row, support], solved[row] = values, 1.0, True
+            continue
+        found = _posterior(Phi, norms, support, values, left, float(noise_norm[row]))
+        if found is not None:
+            x[row], deviation[row], inclusion[row] = found
+            solved[row] = True
+    return Easy(x, deviation, inclusion, solved)
 
 
 def _pursuit(Phi: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, Any]:
@@ -103,28 +120,43 @@ def _pursuit(Phi: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, Any]:
     return None, None, None
 
 
-def _deviation(Phi: Any, norms: Any, support: Any, values: Any, left: Any, noise_norm: float) -> Any:
-    """Return the standard deviations of the nonzeros, or None if one of them might be in another place."""
+def _posterior(Phi: Any, norms: Any, support: Any, values: Any, left: Any, noise_norm: float) -> Any:
+    """Average each nonzero over its places given the other ones; None if that is not to be trusted.
+
+    Returns the mean with s nonzeros, the standard deviations and the probabilities of being nonzero.
+    """
     m, s = Phi.shape[0], support.size
     variance = max(float(np.linalg.norm(left)) ** 2 / max(m - s, 1), noise_norm**2 / m)
-    half = 1.0 if np.iscomplexobj(values) else 0.5
-    columns = Phi[:, support]
-    gram = columns.conj().T @ Phi
+    half, ridge = 1.0 if np.iscomplexobj(values) else 0.5, variance / float(np.mean(np.abs(values) ** 2))
+    gram = Phi[:, support].conj().T @ Phi
+    places = np.arange(s), support
     own = gram[:, support].copy()
-    gram[np.arange(s), support] = 0
+    gram[places] = 0
     if (np.abs(gram) > COHERENT * norms * norms[support, None]).any():
         return None
     gram[:, support] = own
-    H = np.linalg.inv(own)
-    diagonal = np.diag(H).real
+    H = np.linalg.inv(own + ridge * np.eye(s))
+    pivot = np.diag(H).real[:, None]
+    values = values - ridge * (H @ values)
     V = H @ gram
-    c, d = left.conj() @ Phi, norms**2 - np.sum((V.conj() * gram).real, axis=0)
+    c, d = (left.conj() @ Phi).conj(), norms**2 + ridge - np.sum((V.conj() * gram).real, axis=0)
     # Without the nonzero in a row, a column has the correlation z with the residual and the squared distance D from
     # the span of the others.
-    D = d + np.abs(V) ** 2 / diagonal[:, None]
-    z = c.conj() + V.conj() * (values / diagonal)[:, None]
-    gain = half / variance * (np.abs(z) ** 2 / np.maximum(D, 1e-9) - (np.abs(values) ** 2 / diagonal)[:, None])
-    gain -= half * np.log(np.maximum(D, 1e-9) * diagonal[:, None])
-    gain[:, support] = -np.inf
-    certain = np.sum(np.exp(np.minimum(gain, 50.0)), axis=1).max() <= DOUBT
-    return np.sqrt(variance * diagonal) if certain else None
+    D = np.maximum(d + np.abs(V) ** 2 / pivot, 1e-9)
+    z = c + V.conj() * (values[:, None] / pivot)
+    D[places], z[places] = 1 / pivot[:, 0], values / pivot[:, 0]
+    score = half * (np.abs(z) ** 2 / (variance * D) - np.log(D))
+    allowed = score[places]
+    score[:, support] = -np.inf
+    score[places] = allowed
+    share = np.exp(score - score.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    if np.sum(1 - share[places]) > min(DOUBT[0] * s, DOUBT[1]):
+        return None
+    z /= D
+    mean, inclusion = np.sum(share * z, axis=0), np.sum(share, axis=0)
+    square = np.sum(share * (np.abs(z) ** 2 + variance / D), axis=0)
+    small = np.argpartition(-np.abs(mean), s - 1)[s:]
+    deviation = np.sqrt(np.maximum(square - np.abs(mean) ** 2, 0.0))
+    mean[small] = 0
+    return mean, deviation, np.minimum(inclusion, 1.0)

@@ -10,24 +10,35 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, real_dtype, to_numpy
+from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, namespace, to_numpy
 from ...backend.checks import choice
 from ...backend.norms import norm
 from ...kernels.posterior import posterior
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
-from ...operators.polishing import polish
+from ...operators.polishing import polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
 from ..base import Solver, State
-from ..support_sampler import COOLING, SamplerState, SupportSampler, advance, concluded, narrow, restarted
-from .easy import solve_easy
+from ..support_sampler import (
+    COOLING,
+    ITERATION,
+    VISIT,
+    SamplerState,
+    SupportSampler,
+    advance,
+    concluded,
+    narrow,
+    restarted,
+)
+from .easy import Easy, solve_easy
 from .plan import Kind, Stage, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
-EASY, SEARCH, MESSAGES, SAMPLES, SWAPS = "least squares", "search", "messages", "samples", "swaps"
+DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
+NAMES = np.dtype("<U8")
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
 
@@ -41,7 +52,9 @@ class AutomaticState(State):
     x : array, shape (batch, n)
         The solutions of rows that were solved directly; zero in the others.
     deviation : array, shape (batch, n)
-        The standard deviations of their nonzeros.
+        The standard deviations of their entries.
+    inclusion : array, shape (batch, n)
+        The probabilities of their entries of being nonzero.
     solved : array of bool, shape (batch,)
         The rows that were solved directly.
     stage : array of int, shape (batch,)
@@ -54,6 +67,7 @@ class AutomaticState(State):
 
     x: Array
     deviation: Array
+    inclusion: Array
     solved: Array
     stage: Array
     search: AnnealedState | None
@@ -70,7 +84,7 @@ class AutomaticState(State):
 class Automatic(Solver):
     """The default method, which chooses and combines methods by what Phi and y are like.
 
-    A row that a few columns explain beyond doubt is solved by least squares on these, without a factorization of Phi.
+    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi.
     For the others:
 
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
@@ -88,7 +102,7 @@ class Automatic(Solver):
 
     Notes
     -----
-    ``result.source`` tells which part gave the answer of each row: "least squares", "search" (a point of both sets,
+    ``result.source`` tells which part gave the answer of each row: "direct", "search" (a point of both sets,
     the average of the search, or for an approximation its last point), "messages", "samples" or "swaps" (an
     approximation found by the chains). The stopping criterion is that of the map.
 
@@ -98,7 +112,7 @@ class Automatic(Solver):
     >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
     >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.Automatic())
     >>> result.source
-    'least squares'
+    'direct'
     """
 
     name: ClassVar[str] = "auto"
@@ -129,11 +143,16 @@ class Automatic(Solver):
 
     def init(self, problem: Problem) -> AutomaticState:
         """Solve the easy rows, and start the parts that the others need."""
-        xp, y = namespace(problem.y), problem.y
-        x = deviation = np.zeros((problem.batch, problem.operator.shape[1]))
-        solved = np.zeros(problem.batch, dtype=bool)
+        y = problem.y
+        none = np.zeros((problem.batch, problem.operator.shape[1]))
+        easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
         if self.goal == "recovery" and problem.operator.is_dense:
-            x, deviation, solved = solve_easy(problem)
+            easy = solve_easy(problem)
+        elif small_enough(problem.operator, problem.sparsity):
+            start = keep_largest(problem.operator.adjoint(y), problem.sparsity)
+            best = to_numpy(polish(problem.operator, y, start)[0])
+            easy = Easy(best, none, none, np.ones(problem.batch, dtype=bool))
+        solved = easy.solved
         search = sampler = None
         size = norm(y)
         if not solved.all():
@@ -141,8 +160,9 @@ class Automatic(Solver):
             if any(stage.kind is Kind.CHAIN for stage in stages_for(problem, self.goal)):
                 sampler = SupportSampler().init(problem)
         return AutomaticState(
-            x=narrow(x, y),
-            deviation=xp.astype(from_numpy(deviation, y), real_dtype(y)),
+            x=narrow(easy.x, y),
+            deviation=narrow(easy.deviation, y),
+            inclusion=narrow(easy.inclusion, y),
             solved=from_numpy(solved, y),
             settled=from_numpy(solved, y),
             failed=from_numpy(np.zeros(problem.batch, dtype=bool), y),
@@ -160,6 +180,8 @@ class Automatic(Solver):
 
     def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> AutomaticState:
         """Take several steps, each in the stage to which its fraction of the run belongs."""
+        if state.search is None:
+            return cast(AutomaticState, state)
         stages = stages_for(problem, self.goal)
         numbers = [sum(stage.begin <= fraction for stage in stages) - 1 for fraction in fractions]
         for number, group in itertools.groupby(zip(numbers, fractions, strict=True), key=lambda pair: pair[0]):
@@ -217,9 +239,13 @@ class Automatic(Solver):
     def _fit(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the better fit of search and chains, polished if that is cheap enough."""
         xp, s, m = namespace(problem.y), problem.sparsity, problem.operator.shape[0]
-        search = cast(AnnealedState, state.search)
-        source = np.full(problem.batch, SEARCH)
-        x = refit(problem.operator, problem.y, search.sparse)
+        direct = state.search is None
+        source = np.full(problem.batch, DIRECT if direct else SEARCH, dtype=NAMES)
+        swaps: Array = np.zeros(problem.batch, dtype=np.int64)
+        optimal: Array = np.full(problem.batch, direct)
+        if state.search is None:
+            return state.x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
+        x = refit(problem.operator, problem.y, state.search.sparse)
         if state.sampler is not None:
             support = np.zeros(x.shape)
             np.put_along_axis(support, to_numpy(state.sampler.best), 1.0, axis=1)
@@ -228,18 +254,16 @@ class Automatic(Solver):
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
             source[to_numpy(better)] = SWAPS
-        swaps: Array = np.zeros(problem.batch, dtype=np.int64)
-        optimal: Array = np.zeros(problem.batch, dtype=bool)
-        steps = float(np.max(to_numpy(search.taken), initial=0.0))
-        if problem.operator.is_dense and s * s <= POLISHING * 1.6 * m * steps:
+        steps = float(np.max(to_numpy(cast(Array, state.search.taken)), initial=0.0))
+        if problem.operator.is_dense and s * s <= POLISHING * ITERATION / VISIT[0] * m * steps:
             x, swaps, optimal = polish(problem.operator, problem.y, x)
         return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
 
     def _posterior(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
         """Return the posterior mean with s nonzeros: of the chains, of the messages, or the direct solution."""
         xp, y = namespace(problem.y), problem.y
-        source = np.full(problem.batch, EASY)
-        x, deviation, inclusion = state.x, state.deviation, xp.astype(state.x != 0, real_dtype(y))
+        source = np.full(problem.batch, DIRECT, dtype=NAMES)
+        x, deviation, inclusion = state.x, state.deviation, state.inclusion
         solved = to_numpy(state.solved)
         if state.search is not None:
             search, open_rows = state.search, ~solved

@@ -1,0 +1,211 @@
+"""The default method: easy rows, random-like and coherent matrices, approximations, and what it tells about them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+
+import sparsect
+from sparsect import Automatic
+
+pytestmark = pytest.mark.numerical
+
+
+def correlated(rng, m, n, rho):
+    """Columns of which each resembles the one before it."""
+    columns = [rng.standard_normal(m)]
+    for _ in range(n - 1):
+        columns.append(rho * columns[-1] + (1 - rho**2) ** 0.5 * rng.standard_normal(m))
+    return np.array(columns).T
+
+
+def measured(rng, Phi, s, noise, batch=1):
+    x = np.zeros((batch, Phi.shape[1]))
+    for row in x:
+        row[rng.permutation(row.size)[:s]] = rng.choice([-1.0, 1.0], s) * rng.uniform(1, 2, s)
+    clean = x @ Phi.T
+    return x, clean + noise * np.linalg.norm(clean, axis=1, keepdims=True) / Phi.shape[0] ** 0.5 * rng.standard_normal(
+        clean.shape
+    )
+
+
+def best_fit(Phi, y, s):
+    """The smallest residual of all supports of s columns."""
+    residuals = []
+    for support in itertools.combinations(range(Phi.shape[1]), s):
+        columns = Phi[:, support]
+        residuals.append(np.linalg.norm(columns @ np.linalg.lstsq(columns, y, rcond=None)[0] - y))
+    return min(residuals)
+
+
+class TestEasyRows:
+    def test_an_exact_fit_needs_no_iterations(self, rng):
+        problem = sparsect.random_problem(60, 200, 5, batch=3, rng=rng)
+        result = sparsect.recover(problem.Phi, problem.y, 5)
+        assert (result.source == "direct").all()
+        assert (result.n_iter == 0).all()
+        assert result.converged.all()
+        np.testing.assert_allclose(result.x, problem.x, atol=1e-10)
+        np.testing.assert_array_equal(result.inclusion_probability, problem.x != 0)
+
+    def test_little_noise_gives_deviations(self, rng):
+        problem = sparsect.random_problem(80, 160, 6, snr_db=30, batch=20, rng=rng)
+        result = sparsect.recover(problem.Phi, problem.y, 6)
+        direct = result.source == "direct"
+        assert direct.any()
+        found = problem.x[direct] * (result.x[direct] != 0)
+        errors = (result.x[direct] - problem.x[direct])[found != 0] / result.standard_deviation[direct][found != 0]
+        assert 0.7 < np.sqrt(np.mean(errors**2)) < 1.5
+
+    def test_zero_rows(self, rng):
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=rng)
+        result = sparsect.recover(problem.Phi, problem.y * np.array([[0.0], [1.0]]), 4)
+        assert not result.x[0].any()
+        np.testing.assert_allclose(result.x[1], problem.x[1], atol=1e-10)
+
+
+class TestCoherentColumns:
+    def test_close_to_least_squares_on_the_true_support(self, rng):
+        Phi = correlated(rng, 60, 150, 0.97)
+        x, y = measured(rng, Phi, 4, 0.02, batch=6)
+        result = sparsect.recover(Phi, y, 4)
+        for row in range(6):
+            support = np.flatnonzero(x[row])
+            known = np.zeros_like(x[row])
+            known[support] = np.linalg.lstsq(Phi[:, support], y[row], rcond=None)[0]
+            assert sparsect.snr_db(x[row], result.x[row]) > sparsect.snr_db(x[row], known) - 6
+
+    def test_ahead_of_the_map_alone(self, rng):
+        Phi = correlated(rng, 60, 200, 0.98)
+        x, y = measured(rng, Phi, 6, 0.03, batch=8)
+        ours, alone = (sparsect.recover(Phi, y, 6, method) for method in ("auto", "annealed-difference-map"))
+        assert (ours.source == "samples").any()
+        assert sparsect.snr_db(x, ours.x).mean() > sparsect.snr_db(x, alone.x).mean() + 2
+
+    def test_probabilities_mean_what_they_say(self, rng):
+        """Of the entries with a probability of one half, about half are nonzero."""
+        Phi = correlated(rng, 50, 120, 0.95)
+        x, y = measured(rng, Phi, 4, 0.5, batch=60)
+        result = sparsect.recover(Phi, y, 4)
+        probability = result.inclusion_probability
+        assert abs(probability.sum(axis=1).mean() - 4) < 0.1
+        unsure = (probability > 0.3) & (probability < 0.7)
+        assert unsure.sum() > 20
+        assert 0.3 < (x[unsure] != 0).mean() < 0.7
+
+    def test_rows_do_not_depend_on_the_batch(self, rng):
+        Phi = correlated(rng, 40, 100, 0.95)
+        _, y = measured(rng, Phi, 3, 0.1, batch=5)
+        whole = sparsect.recover(Phi, y, 3)
+        for row in range(5):
+            np.testing.assert_allclose(sparsect.recover(Phi, y[row], 3).x, whole.x[row], atol=1e-8)
+
+    @pytest.mark.parametrize("kind", [np.complex128, np.float32])
+    def test_complex_and_single_precision(self, rng, kind):
+        Phi = correlated(rng, 40, 80, 0.9) + (1j * correlated(rng, 40, 80, 0.9) if kind is np.complex128 else 0)
+        x, y = measured(rng, Phi, 3, 0.01)
+        result = sparsect.recover(Phi.astype(kind), y.astype(kind), 3)
+        assert result.x.dtype == kind
+        assert sparsect.snr_db(x, result.x) > 25
+
+
+class TestApproximation:
+    @pytest.mark.parametrize(("n", "s"), [(40, 1), (30, 2), (12, 3), (10, 4)])
+    def test_best_of_all_supports(self, rng, n, s):
+        Phi, y = correlated(rng, 8, n, 0.6), rng.standard_normal((6, 8))
+        result = sparsect.recover(Phi, y, s, Automatic("approximation"))
+        best = [best_fit(Phi, row, s) for row in y]
+        assert np.mean(result.residual_norm <= np.array(best) * (1 + 1e-9)) >= (1.0 if s < 3 else 0.8)
+        assert result.swap_optimal.all()
+
+    def test_never_behind_its_parts(self, rng):
+        Phi, y = correlated(rng, 30, 90, 0.8), rng.standard_normal((8, 30))
+        ours = sparsect.recover(Phi, y, 5, Automatic("approximation")).residual_norm
+        for other in ("ormp", "omp", sparsect.AnnealedDifferenceMap("approximation")):
+            assert ours.mean() <= sparsect.recover(Phi, y, 5, other).residual_norm.mean() + 1e-9
+
+
+class TestPolish:
+    def test_no_exchange_improves_a_polished_support(self, rng):
+        Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((4, 12))
+        result = sparsect.recover(Phi, y, 3, "omp", polish=True)
+        assert result.swap_optimal.all()
+        for row in range(4):
+            support = set(np.flatnonzero(result.x[row]))
+            for leaving, entering in itertools.product(support, set(range(20)) - support):
+                columns = Phi[:, sorted(support - {leaving} | {entering})]
+                fitted = columns @ np.linalg.lstsq(columns, y[row], rcond=None)[0]
+                assert np.linalg.norm(fitted - y[row]) >= result.residual_norm[row] - 1e-9
+
+    def test_every_method_can_be_polished(self, rng):
+        problem = sparsect.random_problem(20, 40, 5, snr_db=10, batch=3, rng=rng)
+        for method in sparsect.METHODS:
+            plain = sparsect.recover(problem.Phi, problem.y, 5, method, max_iter=50, refit=True)
+            polished = sparsect.recover(problem.Phi, problem.y, 5, method, max_iter=50, polish=True)
+            assert (polished.residual_norm <= plain.residual_norm + 1e-9).all()
+            assert (polished.support.sum(axis=1) <= 5).all()
+
+    def test_a_phi_that_is_not_dense_is_refused(self):
+        Phi = scipy.sparse.linalg.aslinearoperator(np.eye(3, 5))
+        with pytest.raises(sparsect.InputError, match="`polish` must be False for such a Phi"):
+            sparsect.recover(Phi, np.ones(3), 1, polish=True)
+
+    def test_results_are_saved_with_what_is_known(self, rng, tmp_path):
+        problem = sparsect.random_problem(30, 60, 4, snr_db=20, batch=2, rng=rng)
+        result = sparsect.recover(problem.Phi, problem.y, 4, polish=True)
+        result.save(tmp_path / "result.npz")
+        again = sparsect.load_result(tmp_path / "result.npz")
+        for name in ("source", "inclusion_probability", "standard_deviation", "swaps", "swap_optimal"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
+
+
+class TestScaleOfColumns:
+    @pytest.mark.parametrize("method", sorted(set(sparsect.METHODS) - {"stomp"}))
+    @pytest.mark.parametrize("kind", ["dense", "sparse", "matrix-free"])
+    def test_multiplied_columns_divide_the_answer(self, rng, method, kind):
+        convert = {
+            "dense": np.asarray,
+            "sparse": scipy.sparse.csr_array,
+            "matrix-free": scipy.sparse.linalg.aslinearoperator,
+        }[kind]
+        needs = {need.name for need in sparsect.METHODS[method].needs}
+        if kind != "dense" and needs & {"DENSE", "SPECTRUM"}:
+            pytest.skip("the method needs a dense Phi")
+        problem = sparsect.random_problem(40, 80, 4, rng=rng)
+        factors = 10.0 ** rng.uniform(-3, 3, 80)
+        plain = sparsect.recover(convert(problem.Phi), problem.y, 4, method, max_iter=100)
+        scaled = sparsect.recover(convert(problem.Phi * factors), problem.y, 4, method, max_iter=100)
+        np.testing.assert_allclose(scaled.x * factors, plain.x, atol=1e-5)
+
+    def test_columns_of_zeros_stay_zero(self, rng):
+        problem = sparsect.random_problem(30, 60, 4, snr_db=10, batch=3, rng=rng)
+        Phi = problem.Phi * 10.0 ** rng.uniform(-2, 2, 60)
+        Phi[:, ::7] = 0
+        for method in sparsect.METHODS:
+            x = sparsect.recover(Phi, problem.y, 4, method, max_iter=50).x
+            assert np.isfinite(x).all()
+            assert not x[:, ::7].any()
+
+    def test_norms_of_many_columns_are_estimated(self, rng):
+        factors = 10.0 ** rng.uniform(-2, 2, 3000)
+        Phi = rng.standard_normal((50, 3000)) * factors
+        estimated = sparsect.as_operator(scipy.sparse.linalg.aslinearoperator(Phi)).column_norms
+        assert np.abs(np.log(estimated / np.linalg.norm(Phi, axis=0))).max() < 1
+
+    def test_a_norm_that_is_not_a_number_is_refused(self):
+        def product(x):
+            return np.where(np.abs(x[:3]) > 0.99, np.nan, x[:3])
+
+        Phi = scipy.sparse.linalg.LinearOperator((3, 5), matvec=product, rmatvec=lambda r: np.append(r, [0, 0]))
+        operator = sparsect.as_operator(Phi)
+        with pytest.raises(sparsect.InputError, match="`Phi` must have finite columns, got columns whose norms"):
+            operator.unit_columns  # noqa: B018
+
+    def test_it_can_be_turned_off(self, rng):
+        problem = sparsect.random_problem(30, 60, 4, rng=rng)
+        Phi = problem.Phi * 10.0 ** rng.uniform(-2, 2, 60)
+        x = sparsect.recover(Phi, problem.y, 4, "omp", scale_columns=False).x
+        order = np.argmax(np.abs(problem.y @ Phi) / np.linalg.norm(Phi, axis=0))
+        assert x.shape == (1, 60)
+        assert order < 60
