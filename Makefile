@@ -33,7 +33,7 @@ fuzz: .venv/installed-dev  ## ten thousand calls and files drawn at random (FUZZ
 lint: .venv/installed-dev  ## style, types, imports that go down, docstrings
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python tests/docstrings.py
 
-bench: .venv/installed-dev  ## the numbers in benchmarks/results (images.py needs a folder of photographs: call it by hand)
+bench: .venv/installed-dev  ## the numbers in benchmarks/results (images.py and real_matrices.py need data: call them by hand)
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/solvers.py
 

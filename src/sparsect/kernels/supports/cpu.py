@@ -24,6 +24,11 @@ DEPENDENT = 1e-9
 NEGLIGIBLE = 40.0
 # H is computed anew after this many moves of a row, before rounding errors add up.
 RENEWED = 200
+# The largest variance of the nonzeros, relative to ||y||^2 / s, which is what unit columns lead to expect. Without it,
+# nearly parallel columns get huge opposite coefficients.
+LARGEST_SLAB = 20.0
+# The smallest ridge for unit columns: with a smaller one, rounding errors can make H indefinite.
+SMALLEST_RIDGE = 1e-9
 
 
 @compiled
@@ -207,8 +212,9 @@ def sample(
             if heat[sweep] > 0:
                 low = min(low, hot[row])
                 noise = np.exp(heat[sweep] * np.log(hot[row]) + (1 - heat[sweep]) * np.log(low))
-            if moves[row] >= RENEWED or abs(low / slab[row] - ridge[row]) > 0.2 * ridge[row]:
-                ridge[row], moves[row] = low / slab[row], 0
+            damping = max(low / slab[row], SMALLEST_RIDGE)
+            if moves[row] >= RENEWED or abs(damping - ridge[row]) > 0.2 * ridge[row]:
+                ridge[row], moves[row] = damping, 0
                 _begin(gram, b[row], chosen, ridge[row], matrix, values, correlation, distance, v)
             for p in range(s):
                 combine_rows(gram, chosen, matrix[:, p].copy(), s, v)
@@ -268,7 +274,7 @@ def sample(
             if left < least[row]:
                 least[row] = left
                 best[row] = chosen
-            slab[row] = max((size + low * trace) / s, 1e-12 * energy[row] / s)
+            slab[row] = min(max((size + low * trace) / s, 1e-12 * energy[row] / s), LARGEST_SLAB * energy[row] / s)
             if not known:
                 likely = (left + low * (s - ridge[row] * trace)) / measurements
                 if heat[sweep] > 0:

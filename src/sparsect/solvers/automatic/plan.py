@@ -70,14 +70,13 @@ class Stage:
 
 SEARCH_ONLY = (Stage(Kind.SEARCH, 0.0, 1.0),)
 STAGES = {
-    # Chains that agree end the run before the search begins.
+    # The run ends before the last two chains if the first one agrees with the one that starts from the search.
     "recovery": (
-        Stage(Kind.CHAIN, 0.0, 0.15),
-        Stage(Kind.CHAIN, 0.15, 0.3),
-        Stage(Kind.SEARCH, 0.3, 0.7),
-        Stage(Kind.CHECK, 0.7, 0.75),
-        Stage(Kind.CHAIN, 0.75, 0.87),
-        Stage(Kind.CHAIN, 0.87, 1.0),
+        Stage(Kind.CHAIN, 0.0, 0.2),
+        Stage(Kind.SEARCH, 0.2, 0.6),
+        Stage(Kind.CHECK, 0.6, 0.7),
+        Stage(Kind.CHAIN, 0.7, 0.85),
+        Stage(Kind.CHAIN, 0.85, 1.0),
     ),
     "approximation": (
         Stage(Kind.CHAIN, 0.0, 0.15),

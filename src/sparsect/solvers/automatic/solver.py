@@ -254,7 +254,7 @@ class Automatic(Solver):
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
             source[to_numpy(better)] = SWAPS
-        steps = float(np.max(to_numpy(cast(Array, state.search.taken)), initial=0.0))
+        steps = float(np.max(to_numpy(state.search.taken), initial=0.0))
         if problem.operator.is_dense and s * s <= POLISHING * ITERATION / VISIT[0] * m * steps:
             x, swaps, optimal = polish(problem.operator, problem.y, x)
         return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
