@@ -141,7 +141,7 @@ BAD = {
     "checkpoint bytes": ({"checkpoint": b"run.npz"}, r"checkpoint` must .*got an object of type bytes"),
     "checkpoint a folder": ({"checkpoint": "/"}, r"checkpoint` must .*got '/', which is a folder"),
     "checkpoint of too long a name": ({"checkpoint": "x" * 300}, r"x: cannot be written \(File name too long\)"),
-    "checkpoint with a zero": ({"checkpoint": "a\0b"}, r"checkpoint` must .*a name without the character 0.*got 'a"),
+    "checkpoint with a zero": ({"checkpoint": "a\0b"}, r"checkpoint` must .*a name without null characters.*got 'a"),
     "refit an array": ({"refit": np.ones((2, 3))}, r"refit` must be True or False.*got array"),
     "record an array": ({"record": np.ones((2, 3))}, r"record` must .*got array"),
     "record an array without dimensions": ({"record": np.array(2.0)}, r"record` must .*got array"),
@@ -165,7 +165,7 @@ BAD = {
     ),
     "x out of range": (
         {"y": np.full(3, 1e160), "Phi": PHI * 1e-149},
-        r"y` must .*got sizes at which x leaves the range",
+        r"y` must .*got entries for which x leaves the range",
     ),
     "complex Phi out of range": (
         {"Phi": PHI * (1e200 + 1e200j)},

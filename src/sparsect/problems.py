@@ -1,4 +1,4 @@
-"""Sparse recovery problems (:class:`Problem`) and random ones for tests (:func:`random_problem`)."""
+"""Sparse recovery problems (:class:`Problem`), and random problems for tests (:func:`random_problem`)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Problem:
         self.single = y.ndim == 1
         self.Phi = Phi
         self.operator, y = operator.prepared(y[None, :] if self.single else y)
-        self.y, self.vanishing = _without_rounding(y)
+        self.y, self.vanishing = _without_underflow(y)
         self.sparsity = whole_number("sparsity", sparsity, 0, n)
         self.noise_norm = None if noise_norm is None else _noise_norms(noise_norm, self.y)
         self.x = None if x is None else _truth(x, (self.batch, n))
@@ -159,7 +159,7 @@ class Problem:
         Returns
         -------
         problem : Problem
-            The scaled problem, or this one if it is to scale already. The true signals are not kept.
+            The scaled problem, or this one if it is scaled already. The true signals are not kept.
         units : Units
             The units in which x and y of the scaled problem are expressed.
         """
@@ -182,7 +182,7 @@ class Problem:
         limits = xp.finfo(like.dtype)
         if not ((x_unit > 1e4 * float(limits.smallest_normal)) & (x_unit < 1e-4 * float(limits.max))).all():
             raise reject(
-                "y", f"sizes at which x leaves the range of {like.dtype}", "have a scale nearer to that of Phi"
+                "y", f"entries for which x leaves the range of {like.dtype}", "have a scale closer to that of Phi"
             )
         of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
         scaled = self._replaced(
@@ -314,8 +314,8 @@ def random_problem(
     )
 
 
-def _without_rounding(y: Array) -> tuple[Array, int]:
-    """Set rows of y to zero whose squares underflow in its dtype, and count them."""
+def _without_underflow(y: Array) -> tuple[Array, int]:
+    """Replace the rows of y whose squares underflow by zeros, and count these rows."""
     xp = namespace(y)
     size = xp.max(magnitudes(y), axis=-1)
     least = 1e4 * float(xp.finfo(y.dtype).smallest_normal) ** 0.5

@@ -60,14 +60,15 @@ def recover(
         number for each signal: the smallest number that reaches ``noise_norm`` if that is given, otherwise the most
         likely number.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default is
-        ``'annealed-difference-map'``. Here its goal is recovery, the x behind the data. In functions that code signals
-        with a dictionary, the same name stands for ``AnnealedDifferenceMap("approximation")``, the best fit to y.
+        A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
+        ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
+        and ``'annealed-difference-map'`` is recovery, a small error of x; ``Automatic("approximation")`` and
+        ``AnnealedDifferenceMap("approximation")`` aim at a small error of Phi x.
     noise_norm : float or array, shape (batch,), optional
         The norm (not squared) of the noise in y, one value or one for each row. If given, the Difference Map and the
         Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
-        soon as the residual is that small, and ``vamp`` and the annealed map take the noise level from it. Other
-        methods reject it.
+        soon as the residual is that small, and ``auto``, the annealed map, ``vamp`` and the support sampler take the
+        noise level from it. Other methods reject it.
     max_iter : int, optional
         The maximum number of iterations.
     max_seconds : float, optional
@@ -97,14 +98,14 @@ def recover(
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
     polish : bool, optional
         Whether to exchange single columns of each support as long as that lowers the residual, and then to refit.
-        ``result.swap_optimal`` tells where no exchange lowers it any more. Phi must be dense. This improves the fit to
-        y; under strong noise the default, a posterior mean, is nearer to x.
+        ``result.swap_optimal`` tells whether no further exchange lowers it. Phi must be dense. This improves the fit
+        to y; with strong noise, the posterior mean that the default method returns is closer to x.
     scale_columns : bool, optional
         Whether the method works on columns of norm 1, so that its answer does not depend on the units of the entries of
         x. Settings of a method then refer to such columns. Tight frames are not changed.
     check_fit : bool, optional
-        Whether to warn about solutions that leave a large part of y unexplained. False suits callers that want the best
-        approximation with few nonzeros, however large its residual.
+        Whether to warn about solutions that leave a large part of y unexplained. Use False if you want the best
+        approximation with few nonzeros, however large its residual is.
     device : str, optional
         Where to compute: "cpu", "cuda", one of several GPUs as in "cuda:1", or "auto" for a GPU if there is one and the
         method runs on it. If y is in main memory, so is the result. Default: where y is.
@@ -165,7 +166,7 @@ def recover(
 
 
 def _placed(operator: Operator, y: Any, device: str | None) -> tuple[Operator, Any]:
-    """Move Phi and y to a device; they come back unchanged if they are there already or "auto" finds no GPU."""
+    """Move Phi and y to a device; return them unchanged if they are there already or "auto" finds no GPU."""
     if device is None or (device == "auto" and not operator.is_dense):
         return operator, y
     data = floating("y", y)

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .backend.arrays import to_numpy
+from .backend.arrays import FloatArray, to_numpy
 from .backend.checks import ConvergenceWarning, InputError, choice, reject, whole_number
 from .backend.cores import cores
 from .backend.journal import Journal
@@ -157,7 +157,7 @@ class LinearGrid:
         """
         return self._points(round(best[self.names[0]], 1) + np.arange(-50, 51) / 100)
 
-    def _points(self, numbers: np.ndarray[Any, Any]) -> list[Values]:
+    def _points(self, numbers: FloatArray) -> list[Values]:
         """Return the points of the given values, except 0."""
         return [{self.names[0]: round(float(number), 2)} for number in numbers if abs(number) > 1e-9]
 
@@ -202,7 +202,7 @@ class LogarithmicGrid:
         """
         return self._points([round(np.log10(best[name])) + np.arange(-5, 6) / 10 for name in self.names])
 
-    def _points(self, exponents: list[np.ndarray[Any, Any]]) -> list[Values]:
+    def _points(self, exponents: list[FloatArray]) -> list[Values]:
         """Return the product grid of the given exponents of ten."""
         return [
             {name: float(f"{10.0**exponent:.4g}") for name, exponent in zip(self.names, point, strict=True)}
@@ -322,7 +322,7 @@ def tune(
             stages.append([{"values": point, "error": error} for point, error in zip(points, errors, strict=True)])
             best = min((row for rows_ in stages for row in rows_), key=lambda row: float(row["error"]))
             if not np.isfinite(best["error"]):
-                raise InputError(f"training: {method} ran away at every point of the grid")
+                raise InputError(f"training: {method} diverged at every point of the grid")
             points = grid.fine(best["values"])
     return Tuned(method, best["values"], best["error"], _values(training), max_iter, stages)
 
@@ -400,7 +400,7 @@ def _key(values: Values) -> str:
 def _known_error(value: Any) -> float:
     """Check an error from the journal; it is infinite after divergence, and never NaN, which cannot be compared."""
     if not isinstance(value, float) or not value >= 0:
-        raise TypeError("an error is a float from 0")
+        raise TypeError("an error is a float of at least 0")
     return value
 
 

@@ -57,7 +57,7 @@ def test_a_device_without_a_gpu(without_gpu):
 
 @pytest.mark.parametrize("name", ["tpu", "gpu", "", "cudax", 3, np.ones(2)])
 def test_unknown_devices(name):
-    with pytest.raises(InputError, match=r"device` must be auto, cpu, cuda"):
+    with pytest.raises(InputError, match=r"device` must be 'auto', 'cpu', 'cuda'"):
         devices.place(np.ones(3), name)
 
 
@@ -107,7 +107,7 @@ def test_running_out_of_memory_is_explained():
     class OutOfMemoryError(RuntimeError):
         pass
 
-    explained = r"y` must .*fewer.*got more rows than the memory of the GPU takes"
+    explained = r"y` must .*fewer.*got more rows than the memory of the GPU can hold"
     with pytest.raises(InputError, match=explained), devices.too_many_rows():
         raise OutOfMemoryError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="something else"), devices.too_many_rows():
@@ -129,7 +129,7 @@ def test_dictionaries_are_placed_once(rng):
 def test_command_line(called):
     done = called("recover", "--random", "20x40", "-s", "2", "--device", "tpu")
     assert done.returncode == 2
-    assert "auto, cpu, cuda" in done.stderr
+    assert "'auto', 'cpu', 'cuda'" in done.stderr
     done = called("recover", "--random", "20x40", "-s", "2", "--memory", "-1")
     assert "--memory" in done.stderr
     done = called("reconstruct", "chelsea", "--precision", "half")

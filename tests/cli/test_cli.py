@@ -72,6 +72,28 @@ class TestRecover:
         result = sparsect.load_result(tmp_path / "a.npz")
         assert (result.residual_norm <= 0.5 * (1 + 1e-6)).all()
 
+    @pytest.mark.parametrize(
+        ("flags", "options"),
+        [
+            ((), {}),
+            (("--polish",), {"polish": True}),
+            (("--no-scale-columns",), {"scale_columns": False}),
+            (("--refit", "--scale-columns"), {"refit": True, "scale_columns": True}),
+        ],
+    )
+    def test_flags_reach_the_run(self, shell, tmp_path, flags, options):
+        problem = sparsect.random_problem(30, 60, 8, snr_db=10, rng=0)
+        Phi = problem.Phi * np.geomspace(0.1, 10, 60)
+        np.save(tmp_path / "Phi.npy", Phi)
+        np.save(tmp_path / "y.npy", problem.y)
+        given = ("--matrix", "Phi.npy", "--data", "y.npy", "-s", 8, *MAP, "--max-iter", 200)
+        done = shell("recover", *given, "--out", "x.npz", *flags)
+        assert done.returncode == 0, done.stderr
+        result = sparsect.load_result(tmp_path / "x.npz")
+        expected = sparsect.recover(Phi, problem.y, 8, "difference-map", max_iter=200, **options)
+        np.testing.assert_array_equal(result.x, expected.x)
+        assert (result.swap_optimal is None) == ("polish" not in options)
+
     def test_help_has_examples(self, shell):
         for arguments in ((), ("recover",)):
             assert shell(*arguments, "--help").returncode == 0
@@ -204,7 +226,7 @@ class TestOwnSolvers:
         assert (tmp_path / "rest" / "omp.png").exists()
         done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
         assert done.returncode == 2
-        assert "got two solvers called 'mine'" in done.stderr
+        assert "got two solvers with the name 'mine'" in done.stderr
 
 
 def test_links_in_a_circle(called, problem, tmp_path):

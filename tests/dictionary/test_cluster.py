@@ -148,7 +148,7 @@ def test_a_scheduler_restarted_between_rounds(photos, expected, tmp_path):
             if step.round == 2 and step.batch == 1:
                 os.kill(first.pid, signal.SIGKILL)
 
-        with pytest.raises(InputError, match=r"scheduler: the connection.* was lost; what was whole is kept"):
+        with pytest.raises(InputError, match=r"scheduler: the connection.* was lost; completed results are kept"):
             learn(patches(photos), 70, rounds=ROUNDS, cluster=running, checkpoint=checkpoint, progress=stop)
     assert len(sparsect.load_dictionary(checkpoint).rounds) == 1
     file.unlink()
@@ -264,7 +264,7 @@ def _precision(dictionary, item):
 
 
 def test_bad_input(cluster, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(sparsect.dictionary.cluster, "CONNECT_WITHIN", 1)
+    monkeypatch.setattr(sparsect.dictionary.cluster, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="2 dimensions"):
         DaskSource(da.ones(5))
     X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))

@@ -10,7 +10,8 @@ import sparsect
 from sparsect import InputError
 from sparsect.backend.locks import reserved
 from sparsect.dictionary import ArraySource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
-from sparsect.dictionary.learning import gather, optimal_directions
+from sparsect.dictionary.learning import optimal_directions
+from sparsect.dictionary.statistics import gather
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 
@@ -181,7 +182,7 @@ class TestStore:
     @pytest.mark.parametrize(
         ("arrays", "message"),
         [
-            ({"x": np.ones(3)}, "Phi missing"),
+            ({"x": np.ones(3)}, "it has no Phi"),
             ({"Phi": np.ones(3)}, r"got Phi of shape \(3,\)"),
             ({"Phi": np.array([["a"]])}, "must .*a matrix of float32 or float64"),
             ({"Phi": np.zeros((4, 2))}, "columns that are zero"),
@@ -217,7 +218,7 @@ class TestStore:
 
     @pytest.mark.parametrize("scale", [1e200, 1e-200])
     def test_atoms_out_of_range_are_refused(self, rng, scale):
-        with pytest.raises(InputError, match=r"dictionary` must .*got Phi with columns that are zero or not finite"):
+        with pytest.raises(InputError, match=r"dictionary` must .*got columns that are zero or not finite"):
             as_dictionary(scale * rng.standard_normal((9, 12)))
 
     @pytest.mark.parametrize("path", [b"x", 3, [], np.eye(3)])

@@ -115,7 +115,7 @@ class TestSparseCoder:
             sparsect.SparseCoder(rng.standard_normal((12, 8)), sparsity=99).fit_transform(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"method` must .*got 'opm'.*Did you mean 'omp'"):
             sparsect.SparseCoder(rng.standard_normal((12, 8)), method="opm").fit_transform(np.ones((2, 8)))
-        with pytest.raises(InputError, match=r"dictionary` must .*got Phi with columns that are"):
+        with pytest.raises(InputError, match=r"dictionary` must .*got columns that are"):
             sparsect.SparseCoder(1e200 * rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"X` must .*got entries whose squares leave the range"):
             sparsect.SparseCoder(rng.standard_normal((12, 8))).fit_transform(np.full((2, 8), 1e200))

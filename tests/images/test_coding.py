@@ -190,7 +190,7 @@ def test_what_there_is(signals, dictionary, photos, tmp_path, monkeypatch):
     manifest = code(".", tmp_path / "out", dictionary, SETTINGS)
     assert "bad.jpg: not an image" in manifest["failed"]["bad"]
     np.save(tmp_path / "a-x.npy", signals[:5])
-    with pytest.raises(InputError, match="whose codes would be in one file"):
+    with pytest.raises(InputError, match="whose codes would be written to the same file"):
         code(".", tmp_path / "out", dictionary, SETTINGS)
     with pytest.raises(InputError, match="other values of input"):
         code("a", tmp_path / "out", dictionary, SETTINGS)
@@ -217,11 +217,11 @@ def test_bad_input(signals, dictionary, tmp_path):
     with pytest.raises(InputError, match=r"\(rows, 64\).*shape \(230, 60\)"):
         code(tmp_path / "other.npy", tmp_path / "out", dictionary, SETTINGS)
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(InputError, match=r"objects.npy: damaged .*Python objects"):
+    with pytest.raises(InputError, match=r"objects.npy: damaged.*Python objects"):
         code(tmp_path / "objects.npy", tmp_path / "out", dictionary, SETTINGS)
     for content in (b"\x93NUMPY", (tmp_path / "other.npy").read_bytes().replace(b"(230, 60), }", b"(230, 60  }")):
         (tmp_path / "damaged.npy").write_bytes(content)
-        with pytest.raises(InputError, match=r"damaged.npy: damaged or not what its name says"):
+        with pytest.raises(InputError, match=r"damaged.npy: damaged, or not of the type that its name suggests"):
             code(tmp_path / "damaged.npy", tmp_path / "out", dictionary, SETTINGS)
     np.save(tmp_path / "large.npy", np.full((2, 64), 1e300))
     manifest = code(tmp_path / "large.npy", tmp_path / "out", dictionary, SETTINGS)

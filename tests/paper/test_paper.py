@@ -11,10 +11,10 @@ import pytest
 
 import sparsect
 from sparsect import InputError
-from sparsect.paper import catalogue, contenders, run
+from sparsect.paper import contenders, experiments, run
 from sparsect.paper.claims import HOLDS, NOT, PARTLY, judge
 from sparsect.paper.document import write
-from sparsect.paper.machine import Work
+from sparsect.paper.machine import Usage
 from sparsect.paper.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
 from sparsect.paper.photographs import Reconstructions, photograph
 from sparsect.paper.rows import Rows
@@ -88,7 +88,7 @@ class TestRuns:
         assert errors(alone) == [row for row in errors(both) if row[0] == "omp"]
 
     def test_goes_on_where_it_stopped(self, tmp_path):
-        experiment, everybody = small_experiment(), few("omp", "stomp")
+        experiment, solvers = small_experiment(), few("omp", "stomp")
         seen = []
 
         def stop(name, doing, done, total):
@@ -97,11 +97,11 @@ class TestRuns:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            run(experiment, Rows(tmp_path / "a", {}), everybody, stop)
+            run(experiment, Rows(tmp_path / "a", {}), solvers, stop)
         first = list(Rows(tmp_path / "a", {}).results)
         assert 0 < len(first) < 6
         seen.clear()
-        run(experiment, Rows(tmp_path / "a", {}), everybody, lambda name, doing, done, total: seen.append(doing))
+        run(experiment, Rows(tmp_path / "a", {}), solvers, lambda name, doing, done, total: seen.append(doing))
         assert not {key.replace("|", ", ") for key in first} & set(seen)
 
     def test_a_solver_that_fails_is_shown_and_the_rest_go_on(self, tmp_path):
@@ -199,17 +199,17 @@ class TestTables:
 
 class TestMachine:
     def test_what_others_did(self):
-        start = Work(clock=100.0, everybody=50.0, own=7.0)
-        assert Work(110.0, 75.0, 17.0).others_since(start) == pytest.approx(1.5)
-        assert Work(110.0, 59.0, 17.0).others_since(start) == 0
-        assert Work(110.0, None, 17.0).others_since(start) is None
-        assert start.others_since(start) is None
+        start = Usage(clock=100.0, all_programs=50.0, own=7.0)
+        assert Usage(110.0, 75.0, 17.0).cores_used_by_others(start) == pytest.approx(1.5)
+        assert Usage(110.0, 59.0, 17.0).cores_used_by_others(start) == 0
+        assert Usage(110.0, None, 17.0).cores_used_by_others(start) is None
+        assert start.cores_used_by_others(start) is None
 
     def test_the_own_work_counts(self):
-        start = Work.so_far()
+        start = Usage.now()
         total = sum(number * number for number in range(1_000_000))
         assert total > 0
-        assert Work.so_far().own > start.own
+        assert Usage.now().own > start.own
 
 
 class TestClaims:
@@ -276,9 +276,9 @@ class TestReport:
             "vary-sparsity": small_experiment(),
             "beta": RangeOfBeta("beta", "small", (SMALL,), (-0.5, 0.2, 0.5), runs=2, max_iter=20),
         }
-        everybody = contenders()
+        solvers = contenders()
         tables = {
-            name: run(experiment, Rows(tmp_path / name, settings_of(experiment)), everybody)
+            name: run(experiment, Rows(tmp_path / name, settings_of(experiment)), solvers)
             for name, experiment in experiments.items()
         }
         path = write(tables, experiments, tmp_path, ["a note"])
@@ -292,9 +292,9 @@ class TestReport:
             assert (tmp_path / f"{name}.png").exists()
             assert (tmp_path / f"{name}.svg").exists()
 
-    def test_the_catalogue_is_complete(self, tmp_path):
+    def test_the_list_of_experiments_is_complete(self, tmp_path):
         for quick in (True, False):
-            assert set(catalogue(tmp_path, quick)) == {
+            assert set(experiments(tmp_path, quick)) == {
                 "vary-sparsity",
                 "vary-noise",
                 "vary-size",
@@ -315,7 +315,7 @@ class TestReport:
 
     def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
         row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}
-        experiment = catalogue(tmp_path / "out")["beta"]
+        experiment = experiments(tmp_path / "out")["beta"]
         rows = Rows(tmp_path / "out" / "beta", settings_of(experiment))
         with rows.writing():
             rows.add("one", [row, row | {"beta": -0.5}])
@@ -326,7 +326,7 @@ class TestReport:
         assert "12.2 ± 0.0" in done.stdout
         report = (tmp_path / "out" / "index.html").read_text()
         assert "alone on the machine" not in report
-        assert "while times were measured is not known" in report
+        assert "load from other programs during the measurements is not known" in report
 
     def test_interrupted_while_processes_work(self, started, tmp_path):
         process = started("experiment", "beta", "--out", "out")

@@ -208,5 +208,5 @@ class TestErrors:
                 refused(data_set=data_set)
 
     def test_phi_x_out_of_range(self):
-        with pytest.raises(InputError, match=r"x` must .*got sizes at which Phi x leaves the range of float64"):
+        with pytest.raises(InputError, match=r"x` must .*got entries for which Phi x leaves the range of float64"):
             project_data(np.full(2, 1e250), 1e100 * np.eye(2), np.ones(2), Affine())

@@ -1,1 +1,1 @@
-"""Foundations without mathematics: arrays, validation, devices, parallel rows, processes and files."""
+"""Services for the rest of the package: arrays, validation, devices, parallel execution, processes and files."""

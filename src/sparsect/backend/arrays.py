@@ -1,4 +1,4 @@
-"""Arrays of any library: which library, device and dtype they have, and how they are converted and selected.
+"""Arrays of any library: their namespace, device and dtype, conversions, and selection of rows.
 
 Everything outside ``kernels/`` is written against the array API standard: NumPy, torch and CuPy arrays are processed
 on their own device, and results are arrays of the same library.
@@ -80,7 +80,7 @@ class ArrayObject(Protocol):
     def __ge__(self, other: Any, /) -> Any: ...
 
 
-# The functions of a namespace return Any, which a function that declares an ArrayObject alone could not return.
+# Includes Any, because the functions of a namespace return Any, which could not be returned as an ArrayObject.
 Array = ArrayObject | Any
 Namespace = Any
 # Arrays of NumPy only.
@@ -307,7 +307,7 @@ def can_change(x: Array) -> bool:
 
 
 def contiguous(x: Array) -> Array:
-    """Store an array row by row where its library allows to choose the layout, which makes products faster.
+    """Store an array in row-major order, if its library lets the caller choose the layout; this makes products faster.
 
     Parameters
     ----------

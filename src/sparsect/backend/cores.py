@@ -1,4 +1,4 @@
-"""How many cores there are for this process."""
+"""The number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cores() -> int:
     int
         The number of cores, within the limits set by the system, by a container or by the processor affinity.
     """
-    # Imported here because it takes a tenth of a second, which small problems can do without.
+    # Imported on first use, because the import takes a tenth of a second.
     from joblib import cpu_count
 
     return int(cpu_count())

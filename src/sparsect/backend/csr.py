@@ -1,4 +1,4 @@
-"""Sparse arrays in CSR format, in the library of the dense ones."""
+"""Conversion of dense arrays to CSR arrays of the same library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compressed(x: Array) -> Array:
 
         return csr_array(x)
     if compat.is_torch_array(x):
-        with _beta_state():
+        with _without_beta_warning():
             return x.to_sparse_csr()
     from cupyx.scipy.sparse import csr_matrix
 
@@ -84,12 +84,12 @@ def joined_rows(parts: Sequence[Any]) -> Any:
     starts = [part.crow_indices()[:-1] + sum(ends[:number]) for number, part in enumerate(parts)]
     rows = torch.cat([*starts, sum(ends).reshape(1)])
     columns, values = torch.cat([part.col_indices() for part in parts]), torch.cat([part.values() for part in parts])
-    with _beta_state():
+    with _without_beta_warning():
         return torch.sparse_csr_tensor(rows, columns, values, (rows.shape[0] - 1, parts[0].shape[1]))
 
 
 @contextlib.contextmanager
-def _beta_state() -> Iterator[None]:
+def _without_beta_warning() -> Iterator[None]:
     """Suppress torch's warning that sparse tensors are in beta state."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

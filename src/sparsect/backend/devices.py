@@ -1,4 +1,4 @@
-"""Devices and how they are used: names of devices, precision of GPU products, and memory."""
+"""Names of devices, precision of products on a GPU, and GPU memory."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def place(array: Array, device: Any) -> Array:
     array : array
         Array of any library.
     device : str, torch.device or None
-        "cpu" for a NumPy array; "cuda", or one GPU of several as in "cuda:1", for a torch tensor; "auto" for "cuda" if
+        "cpu" for a NumPy array; "cuda", or "cuda:1" for one of several GPUs, for a torch tensor; "auto" for "cuda" if
         torch is installed and finds a GPU; None to leave the array unchanged. "auto" leaves it unchanged, too, if there
         is no GPU or if the array is on a GPU already.
 
@@ -227,12 +227,15 @@ def place(array: Array, device: Any) -> Array:
     if name == "cpu":
         return to_numpy(array)
     if name != "auto" and name.partition(":")[0] != "cuda":
-        raise reject("device", shown(device), "auto, cpu, cuda, or one GPU of several as in cuda:1")
+        raise reject("device", shown(device), "'auto', 'cpu', 'cuda', or 'cuda:1' for one of several GPUs")
     if find_spec("torch") is None:
         if name == "auto":
             return array
         raise reject(
-            "device", f"{name!r}, but torch is not installed", "'cpu' or 'auto'", "Or: pip install 'sparsect[torch]'."
+            "device",
+            f"{name!r}, but torch is not installed",
+            "'cpu' or 'auto'",
+            "To use a GPU: pip install 'sparsect[torch]'.",
         )
     import torch
 
@@ -248,11 +251,11 @@ def place(array: Array, device: Any) -> Array:
     try:
         chosen = torch.device(name)
     except RuntimeError:
-        raise reject("device", shown(name), "auto, cpu, cuda, or one GPU of several as in cuda:1") from None
+        raise reject("device", shown(name), "'auto', 'cpu', 'cuda', or 'cuda:1' for one of several GPUs") from None
     if chosen.index is not None and chosen.index >= torch.cuda.device_count():
         raise reject("device", shown(name), f"cuda:0 to cuda:{torch.cuda.device_count() - 1}")
     tensor = array if compat.is_torch_array(array) else torch.from_numpy(writable(to_numpy(array)))
-    with memory_errors("device", "a larger array", "'cpu', or less at a time"):
+    with memory_errors("device", "a larger array", "'cpu' for an array of this size"):
         return tensor.to(chosen)
 
 
@@ -363,7 +366,7 @@ def too_many_rows() -> contextlib.AbstractContextManager[None]:
     context manager
         Context in which the error is converted.
     """
-    advice = "fewer at a time (SparseCoder, images.reconstruct and learn find out how many; less: gpu_options(memory=))"
+    advice = "have fewer rows (SparseCoder, images.reconstruct and learn divide signals into blocks that fit)"
     return memory_errors("y", "more rows", advice)
 
 
@@ -390,4 +393,4 @@ def memory_errors(name: str, received: str, accepted: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ != "OutOfMemoryError":
             raise
-        raise reject(name, f"{received} than the memory of the GPU takes", accepted) from None
+        raise reject(name, f"{received} than the memory of the GPU can hold", accepted) from None

@@ -1,4 +1,4 @@
-"""Which engine runs a hot loop: compiled kernels (Numba), GPU kernels (Triton), or the array library itself."""
+"""Choice of the engine for a hot loop: compiled kernels (Numba), GPU kernels (Triton) or the array library itself."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def has_kernels(x: Array) -> bool:
     """
     if not compat.is_torch_array(x) or x.device.type != "cuda" or x.shape[-1] > LONGEST_ROW:
         return False
-    return _triton_is_there() and _is_recent(x.device) and not is_complex(x)
+    return _has_triton() and _is_recent(x.device) and not is_complex(x)
 
 
 def has_fused_steps(x: Array) -> bool:
@@ -71,7 +71,7 @@ def has_fused_steps(x: Array) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _triton_is_there() -> bool:
+def _has_triton() -> bool:
     """Whether torch is recent enough and has Triton and CUDA."""
     import torch
 
@@ -81,7 +81,7 @@ def _triton_is_there() -> bool:
 
 @lru_cache
 def _is_recent(device: Any) -> bool:
-    """Whether a GPU multiplies bfloat16 and TF32 numbers, as all since Ampere do."""
+    """Whether a GPU supports products of bfloat16 and TF32 numbers, as all GPUs since Ampere do."""
     import torch
 
     return bool(torch.cuda.get_device_capability(device) >= (8, 0))

@@ -1,4 +1,4 @@
-"""Arrays, text and JSON in files: whatever a file holds is checked as it is read, and pickle is never used."""
+"""Reading and writing of arrays, text and JSON; contents are checked as they are read, and pickle is never used."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from . import text_tables
 from .array_checks import check_indices
+from .arrays import NumpyArray
 from .checks import LONGEST, InputError, choice, reject, shown
 from .writing import replacing
 
@@ -44,7 +45,7 @@ def path_name(name: str, value: Any) -> str:
     """
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(path, str) and "\0" in path:
-        raise reject(name, shown(path), "a name without the character 0")
+        raise reject(name, shown(path), "a name without null characters")
     if not isinstance(path, str):
         raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
     return path
@@ -67,7 +68,7 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress:
         save(stream, allow_pickle=False, **arrays)
 
 
-def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
+def csr_arrays(matrix: Any) -> dict[str, NumpyArray]:
     """Convert a SciPy CSR array to the named arrays that ``scipy.sparse.load_npz`` reads.
 
     Parameters
@@ -90,7 +91,7 @@ def csr_arrays(matrix: Any) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
+def read_npz(path: str | os.PathLike[str]) -> dict[str, NumpyArray]:
     """Read all arrays of an ``.npz`` file.
 
     Parameters
@@ -116,7 +117,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
             arrays = {name: archive[name] for name in archive.files}
         # NumPy returns members that are not arrays as bytes.
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{shown(others[0])} is no array")
+            raise ValueError(f"{shown(others[0])} is not an array")
         return arrays
 
 
@@ -295,7 +296,7 @@ def _clear_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         reason = (str(error).splitlines() or [type(error).__name__])[0][:LONGEST]
-        raise InputError(f"{path}: damaged or not what its name says ({reason})") from None
+        raise InputError(f"{path}: damaged, or not of the type that its name suggests ({reason})") from None
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXIT_CODE = 130
 STOPPED = (
-    "sparsect: stopped (recover with --checkpoint, tune, learn, code and experiment go on when called the same way "
+    "sparsect: stopped (to resume tune, learn, code, experiment or recover with --checkpoint, run the same command "
     "again)"
 )
 # Seconds after which an interrupt that could not be raised is raised again.
@@ -26,7 +26,7 @@ RETRY_SECONDS = 0.05
 received: list[int] = []
 
 
-def _leave_while_loading() -> None:
+def _exit_while_loading() -> None:
     """Make Ctrl-C end the process at once while the command line is loading, when nothing needs an orderly shutdown.
 
     An exception would have to pass through other packages that are being imported, and some of them suppress it.
@@ -35,12 +35,12 @@ def _leave_while_loading() -> None:
     script = "".join(sys.argv[:1])  # empty where Python is embedded in another program
     called_as_script = os.path.splitext(os.path.basename(script))[0] == "sparsect"
     if called_as_module or called_as_script:
-        _replace(signal.default_int_handler, _leave)
+        _replace(signal.default_int_handler, _exit)
 
 
 def raise_from_now_on() -> None:
     """Raise KeyboardInterrupt from now on and record it, since interrupted code may raise another exception."""
-    if _replace(_leave, _raise) or _replace(signal.default_int_handler, _raise):
+    if _replace(_exit, _raise) or _replace(signal.default_int_handler, _raise):
         sys.unraisablehook = _raise_again
 
 
@@ -66,7 +66,7 @@ def _replace(before: object, after: Any) -> bool:
     return True
 
 
-def _leave(number: int, frame: object) -> None:
+def _exit(number: int, frame: object) -> None:
     """Print one line and end the process."""
     os.write(2, f"{STOPPED}\n".encode())
     os._exit(EXIT_CODE)
@@ -99,4 +99,4 @@ def _interrupt(main_thread: int) -> None:
         _thread.interrupt_main()
 
 
-_leave_while_loading()
+_exit_while_loading()

@@ -15,9 +15,9 @@ from .locks import reserved
 from .writing import append_text, check_writable, replacing
 
 Value = TypeVar("Value")
-# The name under which the first line holds the settings; it tells a journal from other files.
+# The name under which the first line holds the settings; it distinguishes a journal from other files.
 HEAD = "sparsect journal"
-ELSEWHERE = "Remove the file to start over, or write to another place."
+ELSEWHERE = "Remove the file to start over, or write to another file."
 
 
 class Journal(Generic[Value]):
@@ -34,7 +34,7 @@ class Journal(Generic[Value]):
         The settings with which the results are computed. A file with results of other settings is refused.
     finished : callable
         Called with each result in the file. Returns the result, or None if the task must be repeated, and raises
-        TypeError, KeyError or ValueError if it is no valid result.
+        TypeError, KeyError or ValueError if it is not a valid result.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Journal(Generic[Value]):
                     raise TypeError("keys are strings")
             except (ValueError, KeyError, TypeError, RecursionError):
                 rule = f"hold the result of a task in line {number}"
-                raise reject(str(self._path), shown(line.rstrip()), rule, "Remove that line to go on.") from None
+                raise reject(str(self._path), shown(line.rstrip()), rule, "Remove that line to continue.") from None
             # The last result of a task counts.
             results.pop(key, None)
             if result is not None:

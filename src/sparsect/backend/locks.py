@@ -41,7 +41,7 @@ def reserved(path: str | os.PathLike[str] | None) -> Iterator[None]:
                 final.parent.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(lock(final.with_name(f".{final.name}.lock")))
             except BlockingIOError:
-                hint = "wait until it is done, or write to another place"
+                hint = "wait until it has finished, or write to another file"
                 raise InputError(f"{path}: another process is writing to it; {hint}") from None
             except OSError as error:
                 raise unwritable(final, error) from None

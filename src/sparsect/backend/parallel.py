@@ -178,7 +178,7 @@ _limits: list[Any] = []
 _lock = threading.Lock()
 
 
-def _begin_again() -> None:
+def _reset_after_fork() -> None:
     """Reset the pool and limits after a fork, which neither threads nor the contexts in them survive."""
     global _lock
     _pool.cache_clear()
@@ -189,4 +189,4 @@ def _begin_again() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_again)
+    os.register_at_fork(after_in_child=_reset_after_fork)

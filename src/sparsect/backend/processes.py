@@ -53,7 +53,9 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     except BrokenProcessPool:
-        raise InputError("workers: the processes died; a script that starts them needs a main guard") from None
+        raise InputError(
+            "workers: the processes died; a script that starts them needs the guard if __name__ == '__main__'"
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         for name, value in before.items():

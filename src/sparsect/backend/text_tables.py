@@ -10,13 +10,11 @@ import codecs
 import csv
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from .arrays import BoolArray, FloatArray
 from .checks import reject
-
-Array = np.ndarray[Any, Any]
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -33,7 +31,7 @@ COMMENT = re.compile(r"""("[^"]*")|(?:^|(?<=\s))#(?!N/A|DIV/0!|REF!|NUM!|VALUE!|
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
-def read(path: str) -> Array:
+def read(path: str) -> FloatArray:
     """Read the numbers in a text file.
 
     Numbers are separated by semicolons, tabs, commas or spaces and may be quoted. Between semicolons or tabs they may
@@ -75,10 +73,10 @@ def read(path: str) -> Array:
     columns = values.shape[1]
     if len(lines) > 1 and (names is None or len(names) != columns) and _may_be_decimals(lines):
         got = "pairs of whole numbers that may be numbers with decimal commas"
-        accepted = "have decimal points, or pairs with a space after the comma or two names above them"
+        accepted = "have decimal points; pairs of numbers need a space after the comma, or a header with two names"
         raise reject(f"{path}, line {lines[0][0]}", got, accepted)
     if names is not None and (len(names) == columns - 1 or (names[0] in UNNAMED and len(names) == columns)):
-        # A single line is no evidence of numbering, unless the header has an empty name for the column.
+        # A single line does not prove that the column numbers the lines, unless its name in the header is empty.
         counted = _counts_from(values[:, 0], whole[:, 0]) in (0, 1) and (len(values) > 1 or len(names) == columns)
         if not counted:
             got = "no name for the first column, which does not count the lines"
@@ -100,7 +98,7 @@ def read(path: str) -> Array:
             )
     if (names is None or names[0].lower() in ONCE_AN_INDEX) and _is_doubtful(values.T, whole.T, at_least=3):
         got = "numbers that count the lines, which may be an index or data"
-        accepted = "be data with decimal points (0.0), left out, or below an empty name"
+        accepted = "have decimal points (0.0) if it holds data, and be removed or have an empty name if it is an index"
         raise reject(f"{path}, column 1", got, accepted)
     return _squeezed(values)
 
@@ -158,10 +156,10 @@ def _are_names(first: list[str], lines: list[tuple[int, str]], delimiter: str | 
     return first == [str(place) for place in range(len(_cells(lines[1][1], delimiter)) - 1)]
 
 
-def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> tuple[Array, Array]:
+def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> tuple[FloatArray, BoolArray]:
     """All cells as numbers, and whether each is written as an integer; both of shape (lines, columns)."""
     commas = delimiter in (";", "\t") and any("," in line for _, line in lines)
-    rows: list[Array] = []
+    rows: list[FloatArray] = []
     whole: list[list[bool]] = []
     ambiguous = commas
     for number, line in lines:
@@ -171,7 +169,11 @@ def _numbers(path: str, lines: list[tuple[int, str]], delimiter: str | None) -> 
             raise reject(f"{path}, line {number}", got, "have as many cells as the lines before")
         if commas:
             if "." in line:
-                raise reject(f"{path}, line {number}", "decimal points beside decimal commas", "have one kind of them")
+                raise reject(
+                    f"{path}, line {number}",
+                    "decimal points and decimal commas",
+                    "have either decimal points or decimal commas",
+                )
             ambiguous = ambiguous and all(THOUSANDS.fullmatch(cell) for cell in cells if "," in cell)
         pointed = [cell.replace(",", ".") for cell in cells] if commas else cells
         for column, cell in enumerate(pointed):
@@ -194,13 +196,13 @@ def _may_be_decimals(lines: list[tuple[int, str]]) -> bool:
     return all(pairs) and not all(pair and set(pair.groups()) <= {"0", "1"} for pair in pairs)
 
 
-def _counts_from(values: Array, whole: Array) -> int | None:
+def _counts_from(values: FloatArray, whole: BoolArray) -> int | None:
     """First of integers that count up by one; None where they do not."""
     counts = whole.all() and bool((np.diff(values) == 1).all())
     return int(values[0]) if counts else None
 
 
-def _is_header(values: Array, whole: Array) -> bool:
+def _is_header(values: FloatArray, whole: BoolArray) -> bool:
     """Whether the first line is 0, 1, 2, ... and all other lines have decimal points, as pandas writes floats.
 
     Two columns are too few to decide: 0,1 may be the start of a table of values against time.
@@ -208,7 +210,7 @@ def _is_header(values: Array, whole: Array) -> bool:
     return values.shape[1] > 2 and _counts_from(values[0], whole[0]) == 0 and len(values) > 1 and not whole[1:].any()
 
 
-def _is_doubtful(values: Array, whole: Array, at_least: int) -> bool:
+def _is_doubtful(values: FloatArray, whole: BoolArray, at_least: int) -> bool:
     """Whether the first row counts, as column names do, and could be data as well."""
     start, (rows, columns) = _counts_from(values[0], whole[0]), values.shape
     if start is None or rows == 1 or columns < 2:
@@ -217,11 +219,11 @@ def _is_doubtful(values: Array, whole: Array, at_least: int) -> bool:
     return columns >= (2 if alone else at_least) if start == 0 else columns > 2 and alone
 
 
-def _is_lone_zero(values: Array, whole: Array) -> bool:
+def _is_lone_zero(values: FloatArray, whole: BoolArray) -> bool:
     """Whether a column starts with a 0, pandas's name of a single column, and has decimal points everywhere else."""
     return len(values) > 1 and bool(whole[0, 0]) and values[0, 0] == 0 and not whole[1:].any()
 
 
-def _squeezed(values: Array) -> Array:
+def _squeezed(values: FloatArray) -> FloatArray:
     """A matrix of one line or one column as a vector."""
     return values.ravel() if 1 in values.shape else values

@@ -30,7 +30,7 @@ for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, exper
 
 
 def main() -> None:
-    """Run the command line; an error of the user is one line on standard error and exit code 2."""
+    """Run the command line; invalid input ends it with one line on standard error and exit code 2."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"sparsect: warning: {message}", err=True)
     try:
         interrupts.raise_from_now_on()
@@ -38,11 +38,11 @@ def main() -> None:
         interrupts.ignore_from_now_on()
     except BaseException as error:
         interrupts.ignore_from_now_on()
-        status = _explained(error)
+        status = _exit_code(error)
     sys.exit(status or 0)
 
 
-def _explained(error: BaseException) -> int:
+def _exit_code(error: BaseException) -> int:
     """Print in one line why the command has ended and return the exit code; unexpected errors are raised again."""
     if interrupts.received or isinstance(error, click.Abort | KeyboardInterrupt):
         click.echo(interrupts.STOPPED, err=True)
@@ -54,7 +54,7 @@ def _explained(error: BaseException) -> int:
         click.echo(f"sparsect: {error}", err=True)
         return 2
     if isinstance(error, MemoryError):
-        click.echo("sparsect: this does not fit into memory; a smaller batch or problem would", err=True)
+        click.echo("sparsect: out of memory; use a smaller batch or problem", err=True)
         return 2
     if isinstance(error, OSError):
         click.echo(f"sparsect: {error.filename or 'output'}: {error.strerror or error}", err=True)

@@ -13,7 +13,7 @@ from ..dictionary import load_dictionary
 from ..images.coding import ROWS, Settings
 from ..images.coding import code as code_everything
 from ..images.settings import METHOD
-from .common import NAMES, bar_on_terminal, for_images, on_a_cluster, on_a_device
+from .common import NAMES, cluster_options, device_options, for_images, progress_bar
 
 EXAMPLES = """\b
 Examples:
@@ -26,21 +26,23 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="INPUT")
 @click.option("--out", metavar="FOLDER", default="codes", show_default=True, help="Where codes are written.")
-@click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Atoms allowed for each signal.")
+@click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Maximum number of atoms per signal.")
 @click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")
-@click.option("--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]")
-@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
-@click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
-@click.option("--max-iter", type=int, default=250, show_default=True, help="Iterations for each signal.")
-@click.option("--rows", type=int, default=ROWS, show_default=True, help="Rows of an array that make a partition.")
-@on_a_cluster
-@on_a_device
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no summary.")
+@click.option("--dictionary", "-d", metavar="FILE.npz", help="The dictionary.  [default: the bundled one]")
+@click.option("--stride", type=int, help="Distance between adjacent patches in pixels.  [default: the side of a patch]")
+@click.option(
+    "--refit/--no-refit", default=True, show_default=True, help="Refit codes by least squares on the selected atoms."
+)
+@click.option("--max-iter", type=int, default=250, show_default=True, help="Maximum number of iterations.")
+@click.option("--rows", type=int, default=ROWS, show_default=True, help="Number of rows of an array in a partition.")
+@cluster_options
+@device_options
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no summary.")
 def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
     """Code INPUT with few atoms: photographs in a folder, or .npy files or a Zarr array with one signal per row.
 
-    The codes of every photograph, or of every partition of rows, are written to a file of their own; stop with Ctrl-C
-    and give the same command again to go on. codes.jsonl in the folder records the settings.
+    The codes of each photograph, or of each partition of rows, are written to a separate file, and the settings to
+    codes.jsonl. After Ctrl-C, the same command continues.
     """
     dictionary = load_dictionary(options["dictionary"])
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
@@ -52,7 +54,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     if not on_cluster:
         # A device that does not exist is refused before anything is read.
         place(np.zeros(1, dtype=np.float32), options["device"])
-    bar = bar_on_terminal(options["quiet"])
+    bar = progress_bar(options["quiet"])
     task = bar.add_task("coding", total=None)
     with cluster() as running, bar:
         manifest = code_everything(

@@ -1,4 +1,4 @@
-"""Helpers of the commands: solvers by name, options for devices and clusters, checks of outputs, progress bars."""
+"""Parts that several commands share: solvers by name, options for devices and clusters, outputs, progress bars."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _types(kind: type, field: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
+def device_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options --device, --precision and --memory to a command.
 
     Parameters
@@ -151,16 +151,20 @@ def on_a_device(command: Callable[..., None]) -> Callable[..., None]:
 
     for option in (
         click.option(
-            "--memory", type=float, help="GiB of a GPU for signals coded at a time.  [default: most of what is free]"
+            "--memory",
+            type=float,
+            help="GPU memory in GiB for the signals coded at a time.  [default: 0.8 of the free memory]",
         ),
-        click.option("--precision", help=f"Of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
-        click.option("--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if any."),
+        click.option("--precision", help=f"Precision of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
+        click.option(
+            "--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if there is one."
+        ),
     ):
         run = option(run)
     return run
 
 
-def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
+def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options --scheduler, --workers and --tls to a command.
 
     Parameters
@@ -180,7 +184,7 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
         if scheduler is None and (workers is not None or tls is not None):
             raise InputError("`--workers` and `--tls` must be used with `--scheduler`.")
         if scheduler and workers is not None:
-            raise InputError("`--workers` must be used with `--scheduler` alone, got an address.")
+            raise InputError("`--workers` must be used with `--scheduler` without an address, got an address.")
         if scheduler == "" and tls is not None:
             raise InputError("`--tls` must be used with a tls:// address, got none.")
 
@@ -205,13 +209,17 @@ def on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
     for option in (
         click.option("--tls", nargs=3, metavar="CA CERT KEY", help="Files for the encryption of tls:// addresses."),
-        click.option("--workers", type=int, help="With --scheduler alone: processes.  [default: one for each core]"),
+        click.option(
+            "--workers",
+            type=int,
+            help="Number of local processes, if --scheduler has no address.  [default: one per core]",
+        ),
         click.option(
             "--scheduler",
             metavar="[ADDRESS]",
             is_flag=False,
             flag_value="",
-            help="Work on a Dask cluster: its address, or none for processes on this machine.",
+            help="Compute on the Dask cluster with this address; without an address, on local processes.",
         ),
     ):
         run = option(run)
@@ -263,13 +271,13 @@ def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:
     return table
 
 
-def bar_on_terminal(quiet: bool) -> Progress:
+def progress_bar(quiet: bool) -> Progress:
     """Make a progress bar, which is shown on terminals only.
 
     Parameters
     ----------
     quiet : bool
-        Whether to hide it on terminals, too.
+        Whether to hide it on terminals as well.
 
     Returns
     -------

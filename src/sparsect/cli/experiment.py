@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from ..backend.checks import choice, reject
-from ..paper import catalogue, contenders, run
+from ..paper import contenders, experiments, run
 from ..paper.claims import judge
 from ..paper.document import write
-from ..paper.machine import Work
+from ..paper.machine import Usage
 from ..paper.measurements import SEED, settings_of
 from ..paper.rows import Rows
 from ..paper.tables import snr_table
 from ..tuning import Training
-from .common import bar_on_terminal, table_of
+from .common import progress_bar, table_of
 
 EXAMPLES = """\b
 Examples:
@@ -31,30 +31,30 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--quick", is_flag=True, help="Few runs and short times: a first look in minutes.")
-@click.option("--with", "brought", metavar="PACKAGE:CLASS", multiple=True, help="A solver of your own; repeatable.")
+@click.option("--quick", is_flag=True, help="Use few runs and short times, which takes minutes.")
+@click.option("--with", "extra", metavar="PACKAGE:CLASS", multiple=True, help="A solver of your own; repeatable.")
 @click.option("--out", metavar="FOLDER", help="Rows, figures and report.  [default: out/experiments, or -quick]")
-@click.option("--report-only", is_flag=True, help="Make figures and report from the rows that are there.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
+@click.option("--report-only", is_flag=True, help="Make figures and report from the existing rows.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no table.")
 def experiment(
-    names: tuple[str, ...], quick: bool, brought: tuple[str, ...], out: str | None, report_only: bool, quiet: bool
+    names: tuple[str, ...], quick: bool, extra: tuple[str, ...], out: str | None, report_only: bool, quiet: bool
 ) -> None:
     """Run an experiment of the paper, or all of them, and write a report.
 
     NAME is 'list', 'all', or one or more of: vary-sparsity, vary-noise, vary-size, beta, photograph, gallery.
-    Finished runs are kept: stop with Ctrl-C and give the same command again to go on.
+    Finished runs are kept. After Ctrl-C, the same command continues.
     """
     folder = Path(out or f"out/experiments{'-quick' if quick else ''}")
-    known = catalogue(folder, quick)
+    known = experiments(folder, quick)
     if names == ("list",):
         for name, one in known.items():
             click.echo(f"{name:16}{one.title}")
         return
     asked = [choice("NAME", name, [*known, "all"]) for name in dict.fromkeys(names)]
     chosen = list(known) if "all" in asked else asked
-    everybody = contenders(brought)
-    started, tables = Work.so_far(), {}
-    bar = bar_on_terminal(quiet)
+    solvers = contenders(extra)
+    started, tables = Usage.now(), {}
+    bar = progress_bar(quiet)
     task = bar.add_task("")
 
     def watch(name: str, doing: str, done: int, total: int) -> None:
@@ -66,18 +66,18 @@ def experiment(
         for name in chosen:
             rows = Rows(folder / name, settings_of(known[name]))
             if report_only:
-                tables[name] = rows.ordered(key for key, _ in known[name].tasks(everybody))
+                tables[name] = rows.ordered(key for key, _ in known[name].tasks(solvers))
             else:
-                tables[name] = run(known[name], rows, everybody, watch)
-    ended = Work.so_far()
+                tables[name] = run(known[name], rows, solvers, watch)
+    ended = Usage.now()
     about = [
-        "Where time is measured, runs were made one after the other, each with all cores; the beta experiment ran "
-        "problems side by side, one process for each core.",
-        _what_others_did(None if report_only else ended.others_since(started)),
-        "Time includes factoring the matrix of random measurements; the dictionary of photographs was factored before.",
+        "Timed runs were made one after the other, each with all cores; those of the beta experiment ran in parallel, "
+        "with one process per core.",
+        _load(None if report_only else ended.cores_used_by_others(started)),
+        "Times on random measurements include factoring the matrix; the dictionary of photographs was factored before.",
         "Parameters of admm and irls were tuned on other problems; the Difference Map has beta = 0.14 everywhere.",
-        f"Seeds: problems start from {SEED} with their sizes and the number of the run, so that every solver sees the "
-        f"same ones; tuning starts from {Training.seed}.",
+        f"The seed of a problem consists of {SEED}, its sizes and the number of the run, so that every solver gets the "
+        f"same problems; seeds for tuning start at {Training.seed}.",
         f"This call took {(ended.clock - started.clock) / 60:.1f} minutes; rows of earlier calls are kept and not "
         "computed again." + (" Quick settings: few runs, short times." if quick else ""),
     ]
@@ -95,15 +95,15 @@ def experiment(
     console.print(table)
     failed = sum("failed" in row for rows in tables.values() for row in rows)
     if failed:
-        console.print(f"{failed} runs failed; their rows say why")
-    console.print(f"written: {path} (report), tables and figures beside it", soft_wrap=True)
+        console.print(f"{failed} runs failed; their rows contain the reasons")
+    console.print(f"written: {path} (report), tables and figures next to it", soft_wrap=True)
 
 
-def _what_others_did(cores: float | None) -> str:
+def _load(cores: float | None) -> str:
     """Describe the load from other programs, which may have disturbed the times."""
     if cores is None:
-        return "What other programs did on the machine while times were measured is not known."
+        return "The load from other programs during the measurements is not known."
     return (
-        f"While this call ran, other programs kept {cores:.1f} of {os.cpu_count()} cores busy on average; times are "
-        "good where that is near 0. Nothing is known of this for rows of earlier calls."
+        f"While this call ran, other programs kept {cores:.1f} of {os.cpu_count()} cores busy on average. Times are "
+        "reliable if this number is near 0. For rows of earlier calls it is not known."
     )

@@ -30,7 +30,7 @@ from ..reporting.gallery import Outcome, page
 from ..solvers import ADMM, METHODS
 from ..solvers.base import Solver
 from ..solvers.imported import is_own
-from .common import NAMES, bar_on_terminal, check_outputs, for_images, on_a_cluster, on_a_device, table_of
+from .common import NAMES, check_outputs, cluster_options, device_options, for_images, progress_bar, table_of
 
 RECONSTRUCT_EXAMPLES = """\b
 Examples:
@@ -63,18 +63,18 @@ WITHIN_NOISE_NAMES = "omp, ormp, difference-map, alternating-map, vamp; or packa
 
 image_option = {
     "dictionary": click.option(
-        "--dictionary", "-d", metavar="FILE.npz", help="A dictionary of your own.  [default: the bundled one]"
+        "--dictionary", "-d", metavar="FILE.npz", help="The dictionary.  [default: the bundled one]"
     ),
     "max_iter": click.option(
-        "--max-iter", type=int, default=1000, show_default=True, help="Iterations for each patch."
+        "--max-iter", type=int, default=1000, show_default=True, help="Maximum number of iterations."
     ),
-    "quiet": click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table."),
+    "quiet": click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no table."),
 }
 
 
 @click.command(epilog=RECONSTRUCT_EXAMPLES)
 @click.argument("image", required=False)
-@click.option("--sparsity", "-s", type=int, default=200, show_default=True, help="Atoms allowed for each patch.")
+@click.option("--sparsity", "-s", type=int, default=200, show_default=True, help="Maximum number of atoms per patch.")
 @click.option(
     "--method",
     "-m",
@@ -83,20 +83,22 @@ image_option = {
     help=f"Repeatable; 'all', or one of: {NAMES}.  [default: {METHOD}, all for the first sample]",
 )
 @image_option["dictionary"]
-@click.option("--stride", type=int, help="Pixels from one patch to the next.  [default: the side of a patch]")
-@click.option("--refit/--no-refit", default=True, show_default=True, help="Least-squares fit on the atoms chosen.")
+@click.option("--stride", type=int, help="Distance between adjacent patches in pixels.  [default: the side of a patch]")
+@click.option(
+    "--refit/--no-refit", default=True, show_default=True, help="Refit codes by least squares on the selected atoms."
+)
 @image_option["max_iter"]
-@click.option("--seconds-per-patch", type=float, help="Time for each patch, on average.  [default: 0.02 with 'all']")
+@click.option("--seconds-per-patch", type=float, help="Mean time per patch in seconds.  [default: 0.02 with 'all']")
 @click.option("--width", type=int, help="Scale the longer side to this many pixels first.  [default: 320 for samples]")
-@click.option("--grey", is_flag=True, help="Turn colours into grey first; samples always are.")
-@click.option("--out", metavar="FOLDER", help="Where everything is written.  [default: out/reconstruct-IMAGE]")
-@on_a_device
+@click.option("--grey", is_flag=True, help="Convert colours to grey first, as is always done for samples.")
+@click.option("--out", metavar="FOLDER", help="Output folder.  [default: out/reconstruct-IMAGE]")
+@device_options
 @image_option["quiet"]
 def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **options: Any) -> None:
     """Reconstruct IMAGE from few atoms per patch; write a table, pictures, difference images, codes and a page.
 
-    IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without one, chelsea the cat
-    is reconstructed with every method, in grey and 320 pixels wide like the paper's dog.
+    IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without IMAGE, the sample
+    chelsea is reconstructed with every method, in grey and 320 pixels wide, the size of the paper's photographs.
     """
     methods = methods or (("all",) if image is None else (METHOD,))
     all_methods = "all" in methods
@@ -115,7 +117,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
     check_writable(folder / "index.html")
     outcomes: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
-    bar = bar_on_terminal(options["quiet"])
+    bar = progress_bar(options["quiet"])
     task = bar.add_task("")
     with bar:
         for number, (method, solver) in enumerate(solvers.items()):
@@ -149,20 +151,20 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
         [method, f"{result.patch_snr_db:.2f}", f"{result.snr_db:.2f}", f"{result.ms_per_patch:.2f}"]
         for method, result in ranked.items()
     ]
-    head = ["method", "SNR of patches without their means (dB)", "SNR of the image (dB)", "ms a patch"]
+    head = ["method", "SNR of patches with means removed (dB)", "SNR of the image (dB)", "ms per patch"]
     with replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *rows])
     page(name, original, dictionary, ranked, failures).write(folder / "index.html")
     if options["quiet"]:
         return
-    title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms a patch"
+    title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms per patch"
     console = Console()
-    console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms a patch"), rows))
+    console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms per patch"), rows))
     for method, reason in failures.items():
         console.print(f"{method}: {reason}", soft_wrap=True, markup=False)
-    console.print("patch SNR: all patches together, the mean of each removed, as in the paper's table")
+    console.print("patch SNR: over all patches, with the mean of each patch removed, as in the paper's table")
     console.print(
-        f"written: {folder / 'index.html'} (pictures, difference images), and codes beside it", soft_wrap=True
+        f"written: {folder / 'index.html'} (pictures, difference images), with the codes next to it", soft_wrap=True
     )
     advice = "sparsect reconstruct PHOTO.jpg --sparsity 100" if image is None else "sparsect denoise PHOTO.jpg"
     console.print(f"Try next: {advice}", soft_wrap=True)
@@ -170,26 +172,32 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 
 @click.command(epilog=LEARN_EXAMPLES)
 @click.argument("folder")
-@click.option("--atoms", type=int, default=1000, show_default=True, help="Atoms to learn.")
+@click.option("--atoms", type=int, default=1000, show_default=True, help="Number of atoms to learn.")
 @click.option("--patch", type=int, default=20, show_default=True, help="Side of a patch in pixels.")
-@click.option("--patches", type=int, default=100_000, show_default=True, help="Patches drawn from the photographs.")
-@click.option("--rounds", type=int, default=45, show_default=True, help="How often to code and update.")
+@click.option(
+    "--patches", type=int, default=100_000, show_default=True, help="Number of patches drawn from the photographs."
+)
+@click.option("--rounds", type=int, default=45, show_default=True, help="Number of rounds of coding and updating.")
 @click.option("--mu", type=float, help="Weight of the coder's constraint.  [default: 2]")
-@click.option("--lam", type=float, help="Weight of the coder's penalty.  [default: follows the size of patches]")
-@click.option("--validation", metavar="FOLDER", help="Other photographs, on which the error is reported too.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
-@click.option("--about", metavar="TEXT", help="Words on the photographs, kept with the dictionary.")
-@click.option("--batch-size", type=int, help="Patches drawn at a time.  [default: 10,000; 200,000 on a GPU]")
+@click.option(
+    "--lam", type=float, help="Weight of the coder's penalty.  [default: proportional to the size of the patches]"
+)
+@click.option(
+    "--validation", metavar="FOLDER", help="Photographs that are not used for training, to report the error on."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random generator.")
+@click.option("--about", metavar="TEXT", help="Description of the photographs, stored with the dictionary.")
+@click.option("--batch-size", type=int, help="Number of patches in a batch.  [default: 10,000; 200,000 on a GPU]")
 @click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
-@click.option("--plot", metavar="FILE.png", help="Draw the atoms here (.png, .svg or .pdf).")
-@on_a_cluster
-@on_a_device
+@click.option("--plot", metavar="FILE.png", help="Write a plot of the atoms to this file (.png, .svg or .pdf).")
+@cluster_options
+@device_options
 @image_option["quiet"]
 def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
     """Learn a dictionary from the photographs in FOLDER.
 
-    The dictionary is written after every round; stop with Ctrl-C and give the same command again to go on, or with
-    more --rounds to go further.
+    The dictionary is written after every round. After Ctrl-C, the same command continues; a larger --rounds
+    continues a finished run.
     """
     check_outputs(out, ".npz", options["plot"])
     if (options["mu"] is None) != (options["lam"] is None):
@@ -201,7 +209,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
     photographs = images.ImageFolder(folder, smallest=patch, device=device)
     for reason in photographs.left_out:
-        click.echo(f"sparsect: left out {reason}", err=True)
+        click.echo(f"sparsect: skipped {reason}", err=True)
     batch = options["batch_size"]
     if batch is None:
         batch = ArraySource.BATCH if on_cpu else batch_rows(patch**2)
@@ -210,7 +218,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     if options["validation"] is not None:
         held_out = images.ImageFolder(options["validation"], smallest=patch, device=device)
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
-    bar = bar_on_terminal(options["quiet"])
+    bar = progress_bar(options["quiet"])
     task = bar.add_task("coding", total=options["rounds"] * source.batches)
     # From the first report of progress: its time, the number of finished batches, and the round.
     begun: list[tuple[float, int, int]] = []
@@ -251,23 +259,23 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 
 @click.command(epilog=DENOISE_EXAMPLES)
 @click.argument("image")
-@click.option("--sigma", type=float, help="Standard deviation of the noise, white being 255.  [default: estimated]")
+@click.option("--sigma", type=float, help="Standard deviation of the noise, if white is 255.  [default: estimated]")
 @click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
-@click.option("--stride", type=int, default=3, show_default=True, help="Pixels from one patch to the next.")
+@click.option("--stride", type=int, default=3, show_default=True, help="Distance between adjacent patches in pixels.")
 @image_option["max_iter"]
-@click.option("--out", metavar="FILE.png", help="The cleaned image.  [default: IMAGE-denoised.png]")
-@click.option("--truth", metavar="FILE", help="The image without noise, to measure against.")
+@click.option("--out", metavar="FILE.png", help="The denoised image.  [default: IMAGE-denoised.png]")
+@click.option("--truth", metavar="FILE", help="The image without noise, to measure the error.")
 @image_option["quiet"]
 def denoise(image: str, sigma: float | None, **options: Any) -> None:
     """Remove white noise from IMAGE: code patches to within the noise level, and average where they overlap."""
     noisy, out, truth = _restoration(image, "denoised", options)
     if sigma is not None and not sigma > 0:
-        raise reject("--sigma", f"{sigma:g}", "a positive number, white being 255")
+        raise reject("--sigma", f"{sigma:g}", "a positive number, on the scale where white is 255")
     if sigma is None:
         sigma = 255 * images.estimate_sigma(noisy)
         if sigma == 0:
-            raise reject("--sigma", "none, and no noise in the image to estimate it from", "a number")
+            raise reject("--sigma", "None, and the image has no noise from which to estimate it", "a number")
         if not options["quiet"]:
             click.echo(f"noise estimated: sigma {sigma:.1f} of 255")
     _restore(images.denoise, (noisy, sigma / 255), truth, out, options)
@@ -280,10 +288,10 @@ def denoise(image: str, sigma: float | None, **options: Any) -> None:
 )
 @click.option("--method", "-m", default=WITHIN_NOISE, show_default=True, help=WITHIN_NOISE_NAMES)
 @image_option["dictionary"]
-@click.option("--stride", type=int, default=5, show_default=True, help="Pixels from one patch to the next.")
+@click.option("--stride", type=int, default=5, show_default=True, help="Distance between adjacent patches in pixels.")
 @image_option["max_iter"]
-@click.option("--out", metavar="FILE.png", help="The whole image.  [default: IMAGE-inpainted.png]")
-@click.option("--truth", metavar="FILE", help="The image with nothing missing, to measure against.")
+@click.option("--out", metavar="FILE.png", help="The completed image.  [default: IMAGE-inpainted.png]")
+@click.option("--truth", metavar="FILE", help="The image without missing pixels, to measure the error.")
 @image_option["quiet"]
 def inpaint(image: str, **options: Any) -> None:
     """Fill in the pixels of IMAGE that are white in --mask."""
@@ -298,7 +306,7 @@ def _named(methods: list[str]) -> dict[str, Solver]:
     for method in dict.fromkeys(methods):
         solver = for_images(method)
         if solver.name in solvers:
-            raise reject("--method", f"two solvers called {solver.name!r}", "have names of their own")
+            raise reject("--method", f"two solvers with the name {solver.name!r}", "solvers with different names")
         solvers[solver.name] = solver
     return solvers
 
@@ -336,14 +344,14 @@ def _check_overwriting(inputs: list[str | None], outputs: list[Path]) -> None:
     taken = {os.path.realpath(name) for name in inputs if name is not None}
     for path in outputs:
         if os.path.realpath(path) in taken:
-            raise reject("--out", f"a place where {path} would be overwritten, which is read", "another place")
+            raise reject("--out", f"a place where the input {path} would be overwritten", "another place")
 
 
 def _restore(
     function: Callable[..., Array], given: tuple[Array, Any], truth: Array | None, out: str, options: dict[str, Any]
 ) -> None:
     """Restore an image with ``function``, show progress, write the result and print its PSNR if the truth is known."""
-    bar = bar_on_terminal(options["quiet"])
+    bar = progress_bar(options["quiet"])
     task = bar.add_task("patches")
     with bar:
         restored = function(

@@ -27,7 +27,7 @@ from ..reporting import plots
 from ..run import Snapshot
 from ..run.result import Result
 from ..tuning import Training
-from .common import NAMES, bar_on_terminal, check_outputs, configured, on_a_device
+from .common import NAMES, check_outputs, configured, device_options, progress_bar
 
 RECOVER_EXAMPLES = """\b
 Examples:
@@ -50,28 +50,34 @@ Examples:
 
 @click.command(epilog=RECOVER_EXAMPLES)
 @click.option(
-    "--matrix", metavar="FILE", help=f"Phi (m x n): {files.ARRAY_SUFFIXES}; FILE:NAME picks one of several arrays."
+    "--matrix", metavar="FILE", help=f"Phi (m x n): {files.ARRAY_SUFFIXES}; FILE:NAME selects one of several arrays."
 )
-@click.option("--data", metavar="FILE", help="y: m numbers, or one signal a row.")
-@click.option("--truth", metavar="FILE", help="The true x, to measure the error against.")
-@click.option("--random", "size", metavar="MxN", help="Instead of files: a random problem of this size.")
-@click.option("--sparsity", "-s", metavar="S|auto", required=True, help="Nonzeros allowed in a signal; auto finds out.")
-@click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB. Default: no noise.")
+@click.option("--data", metavar="FILE", help="y: m numbers, or one signal per row.")
+@click.option("--truth", metavar="FILE", help="The true x, to measure the error.")
+@click.option("--random", "size", metavar="MxN", help="Solve a random problem of this size instead of reading files.")
+@click.option(
+    "--sparsity", "-s", metavar="S|auto", required=True, help="Maximum number of nonzeros per signal; auto if unknown."
+)
+@click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB.  [default: no noise]")
 @click.option("--batch", type=int, help="With --random: number of signals.  [default: 10]")
 @click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
 @click.option("--method", "-m", default=DEFAULT, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
-@click.option("--alpha", type=float, help="Relax the data projection by this much instead (0 is exact).")
-@click.option("--max-iter", type=int, default=1000, show_default=True, help="Iterations at the most.")
-@click.option("--max-seconds", type=float, help="Seconds of iterating at the most.")
-@click.option("--tol", type=float, help="Stop a signal when its criterion is this small, relative to its start.")
-@click.option("--out", metavar="FILE.npz", help="Write x and everything about the run here.")
-@click.option("--plot", metavar="FILE.png", help="Draw the outcome here (.png, .svg or .pdf).")
-@click.option("--checkpoint", metavar="FILE.npz", help="Save the run here; the same command again goes on from it.")
-@click.option("--refit", is_flag=True, help="Least-squares fit on the support of each answer.")
-@on_a_device
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no table.")
+@click.option("--alpha", type=float, help="Damping of the data projection (ProximalStep), instead of a noise norm.")
+@click.option("--max-iter", type=int, default=1000, show_default=True, help="Maximum number of iterations.")
+@click.option("--max-seconds", type=float, help="Maximum time of the iterations in seconds.")
+@click.option("--tol", type=float, help="Tolerance of the stopping criterion, relative to the starting point.")
+@click.option("--out", metavar="FILE.npz", help="Write x and the other results to this file.")
+@click.option("--plot", metavar="FILE.png", help="Write a plot to this file (.png, .svg or .pdf).")
+@click.option("--checkpoint", metavar="FILE.npz", help="Save the run to this file; the same command resumes from it.")
+@click.option("--refit", is_flag=True, help="Refit each solution by least squares on its support.")
+@click.option("--polish", is_flag=True, help="Exchange columns of each support to lower the residual, then refit.")
+@click.option(
+    "--scale-columns/--no-scale-columns", default=True, show_default=True, help="Solve with columns scaled to norm 1."
+)
+@device_options
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
     _check_outputs((matrix, data, options["truth"]), options)
@@ -91,8 +97,9 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     else:
         problem = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
-    limits = {name: options[name] for name in ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "device")}
-    with _progress(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
+    names = ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "polish", "scale_columns", "device")
+    limits = {name: options[name] for name in names}
+    with _ProgressBar(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
         # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
         several = options["sparsity"] == "auto" and options["noise_norm"] is not None
         limits |= {"noise_norm": options["noise_norm"], "callback": None if several else show}
@@ -111,20 +118,21 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
 @click.option("--size", metavar="MxN", default="400x1000", show_default=True, help="Size of the training problems.")
 @click.option("--sparsity", "-s", "sparsities", type=int, multiple=True, help="Repeatable.  [default: m/8 to m/2]")
 @click.option("--snr", type=float, default=20.0, show_default=True, help="Signal-to-noise ratio of y in dB.")
-@click.option("--problems", type=int, default=2, show_default=True, help="Training signals for each sparsity.")
-@click.option("--seed", type=int, default=Training.seed, show_default=True, help="Where the seeds start.")
-@click.option("--max-iter", type=int, default=300, show_default=True, help="Iterations for each problem.")
-@click.option("--workers", type=int, help="Processes.  [default: one for each core]")
 @click.option(
-    "--out", metavar="FILE.json", default="tuned.json", show_default=True, help="The winning values and all points."
+    "--problems", type=int, default=2, show_default=True, help="Number of training signals for each sparsity."
 )
-@click.option("--plot", metavar="FILE.png", help="Draw the grid here (.png, .svg or .pdf).")
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+@click.option("--seed", type=int, default=Training.seed, show_default=True, help="First random seed.")
+@click.option("--max-iter", type=int, default=300, show_default=True, help="Number of iterations for each problem.")
+@click.option("--workers", type=int, help="Number of processes.  [default: one per core]")
+@click.option(
+    "--out", metavar="FILE.json", default="tuned.json", show_default=True, help="The best values and all points."
+)
+@click.option("--plot", metavar="FILE.png", help="Write a plot of the grid to this file (.png, .svg or .pdf).")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar.")
 def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: str, **options: Any) -> None:
     """Find the parameters of METHOD (difference-map, admm or irls) with the least error of x on random problems.
 
-    Points already computed are kept beside the output until the search is done: stop it with Ctrl-C and give the same
-    command again to go on.
+    Computed points are stored next to the output until the search ends. After Ctrl-C, the same command continues.
     """
     choice("METHOD", method, tuning.GRIDS)
     check_outputs(out, ".json", options["plot"])
@@ -134,7 +142,7 @@ def tune(method: str, size: str, sparsities: tuple[int, ...], snr: float, out: s
     training = Training(m, n, sparsities, snr, options["problems"], options["seed"])
     training.draw()
     rows = Path(out).with_suffix(".rows.jsonl")
-    bar = bar_on_terminal(options["quiet"])
+    bar = progress_bar(options["quiet"])
     task = bar.add_task("grid search", total=None)
 
     def show(done: int, total: int, least: float) -> None:
@@ -181,7 +189,7 @@ def _random(size: str, options: dict[str, Any]) -> Problem:
     """Draw the random problem that the options describe."""
     m, n = _size("--random", size)
     if options["sparsity"] == "auto":
-        raise reject("--sparsity", "auto with --random", "a number: it says how many nonzeros the signals have")
+        raise reject("--sparsity", "auto with --random", "a number, because random signals have this many nonzeros")
     batch = 10 if options["batch"] is None else options["batch"]
     files.check_size("--random", 8 * (m * n + 8 * max(batch, 1) * (m + n)))
     drawn = random_problem(m, n, options["sparsity"], options["snr"], batch, options["seed"] or 0)
@@ -205,7 +213,7 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
         Phi = Phi[None, :]
     rows = Phi.shape[0] if getattr(Phi, "ndim", 0) == 2 else 0
     if y.ndim == 2 and y.shape[0] == rows and y.shape[1] != rows:
-        click.echo(f"{data}: {y.shape[1]} signals in columns, taken as rows", err=True)
+        click.echo(f"{data}: {y.shape[1]} signals in columns, transposed to rows", err=True)
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     sparsity = 0 if options["sparsity"] == "auto" else options["sparsity"]
@@ -217,12 +225,12 @@ def _dense(array: Any) -> Any:
     return array.toarray() if hasattr(array, "toarray") else array
 
 
-class _progress:
+class _ProgressBar:
     """A progress bar that is a callback of the iteration."""
 
     def __init__(self, criterion: str, total: int, batch: int, quiet: bool) -> None:
         self._criterion, self._batch, self._shown_at = criterion.replace("_", " "), batch, 0.0
-        self._bar = bar_on_terminal(quiet)
+        self._bar = progress_bar(quiet)
         self._task = self._bar.add_task("iterations", total=total)
 
     def __enter__(self) -> Callable[[Snapshot], bool] | None:

@@ -1,7 +1,8 @@
-"""Dictionary learning: sparse coding and dictionary update in turn."""
+"""Dictionaries: sources of signals, learning, sparse coding and files."""
 
-from .learning import Progress, Statistics, learn
+from .learning import Progress, learn
 from .sources import ArraySource, DaskSource, Source
+from .statistics import Statistics
 from .store import Dictionary, as_dictionary, load_dictionary
 
 __all__ = [

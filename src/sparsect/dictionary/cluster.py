@@ -25,7 +25,7 @@ from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
-from .learning import Statistics, gather_all
+from .statistics import Statistics, gather_all
 
 # Shares of a round per thread of the cluster: more balance slow workers better, fewer transfer less data.
 SHARES = 4
@@ -37,8 +37,8 @@ FAN = 8
 TOPIC = "sparsect-batches"
 # Seconds between the announcements of a worker.
 REPORT_SECONDS = 1.0
-# Seconds in which a scheduler must answer.
-CONNECT_WITHIN = 20
+# Seconds to wait for a scheduler to answer.
+CONNECT_SECONDS = 20
 # Upper bound on the size of a source, because it is sent through the scheduler to the workers once per round.
 SOURCE_BYTES = 2**23
 
@@ -143,7 +143,7 @@ class Cluster:
             security = Security(require_encryption=True, **names)
         where = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
         try:
-            return Client(**where, security=security, timeout=CONNECT_WITHIN)
+            return Client(**where, security=security, timeout=CONNECT_SECONDS)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, AssertionError) as error:
             accepted = (
                 "the address or file of a Dask scheduler that runs, such as tcp://10.0.0.1:8786; with tls for tls://"
@@ -160,7 +160,7 @@ class Cluster:
     def client(self) -> Any:
         """The ``distributed.Client`` connected to the cluster."""
         if self._client is None or self._client.status == "closed":
-            raise InputError("cluster: not open, use it as in 'with Cluster(...) as cluster:'")
+            raise InputError("cluster: not open; use 'with Cluster(...) as cluster:'")
         return self._client
 
     @property
@@ -209,7 +209,7 @@ class Cluster:
         """
         from dask.delayed import delayed
 
-        with self._explained():
+        with self._converted_errors():
             self.client.wait_for_workers(1)
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
@@ -252,8 +252,8 @@ class Cluster:
         from dask.delayed import delayed
         from distributed import as_completed
 
-        atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(_worked, pure=False)
-        with self._explained():
+        atoms, work = delayed(Dictionary)(to_numpy(dictionary.Phi)), delayed(_with_gpu_options, pure=False)
+        with self._converted_errors():
             tasks = [work(options_in_force(), function, atoms, item, *arguments) for item in items]
             waiting = dict(zip(self.client.compute(tasks), items, strict=True))
             try:
@@ -290,15 +290,15 @@ class Cluster:
         """Compute a delayed value, and report the batches that its tasks announce as done."""
         done: set[int] = set()
 
-        def hear(event: Any) -> None:
+        def on_event(event: Any) -> None:
             message = event[1]
             for number in message["batches"] if message["run"] == run else ():
                 if number not in done:
                     done.add(number)
                     report(len(done))
 
-        with self._explained():
-            self.client.subscribe_topic(TOPIC, hear)
+        with self._converted_errors():
+            self.client.subscribe_topic(TOPIC, on_event)
             future = self.client.compute(value)
             try:
                 return _result(future)
@@ -308,18 +308,18 @@ class Cluster:
                     self.client.unsubscribe_topic(TOPIC)
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Convert failures of the cluster to errors that say what is kept."""
+    def _converted_errors(self) -> Iterator[None]:
+        """Convert failures of the cluster to InputError."""
         from distributed import CancelledError, KilledWorker
 
         try:
             yield
         except KilledWorker as error:
-            reason = f"workers died again and again while they had the same task ({error.task})"
-            raise InputError(f"scheduler: {reason}; too little memory for a batch?") from None
+            reason = f"several workers died while running the same task ({error.task})"
+            raise InputError(f"scheduler: {reason}; a batch may need more memory than they have") from None
         except (CancelledError, TimeoutError, OSError):
             where = self.client.scheduler.address if self.client.scheduler else "it"
-            raise InputError(f"scheduler: the connection to {where} was lost; what was whole is kept") from None
+            raise InputError(f"scheduler: the connection to {where} was lost; completed results are kept") from None
 
 
 def _result(future: Any) -> Any:
@@ -421,7 +421,7 @@ def _keep_memory() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, 2**30) or libc.mallopt(M_MMAP_THRESHOLD, 2**25)
 
 
-def _worked(gpu: dict[str, Any], function: Callable[..., Any], *arguments: Any) -> Any:
+def _with_gpu_options(gpu: dict[str, Any], function: Callable[..., Any], *arguments: Any) -> Any:
     _keep_memory()
     with gpu_options(**gpu):
         return function(*arguments)

@@ -20,8 +20,8 @@ BLOCK = 2000
 def for_coding(method: str | Solver) -> Solver:
     """Return the solver that codes signals with a dictionary.
 
-    Codes approximate signals: what counts is the error of Phi x, not that of x. The name of the annealed Difference Map
-    therefore stands for the goal "approximation" here, and for "recovery" in :func:`sparsect.recover`.
+    The goal is a small error of Phi x, not of x. The name 'annealed-difference-map' therefore stands for
+    ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
 
     Parameters
     ----------
@@ -31,8 +31,7 @@ def for_coding(method: str | Solver) -> Solver:
     Returns
     -------
     Solver
-        The named method with its defaults, for approximation where it has a choice; a configured solver is returned
-        unchanged.
+        The named method; a configured solver is returned unchanged.
     """
     if not isinstance(method, str):
         return check_solver("method", method)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, to_numpy
+from ..backend.arrays import Array, NumpyArray, to_numpy
 from ..backend.checks import reject, whole_number
 from ..backend.devices import place
 
@@ -289,7 +289,7 @@ class DaskSource:
         return {"signals": self.size, "chunks": list(self.signals.chunks[0]), "token": tokenize(self.signals)}
 
 
-def digest(arrays: Iterable[np.ndarray[Any, Any]]) -> str:
+def digest(arrays: Iterable[NumpyArray]) -> str:
     """Compute a short digest of the contents of arrays, the same in every process.
 
     Parameters

@@ -86,7 +86,9 @@ class Dictionary:
         side = math.isqrt(self.Phi.shape[0])
         if side * side != self.Phi.shape[0]:
             raise reject(
-                "dictionary", f"atoms of {self.Phi.shape[0]} numbers", "hold square patches (400 numbers for 20x20)"
+                "dictionary",
+                f"atoms of {self.Phi.shape[0]} numbers",
+                "have atoms that are square patches (400 numbers for 20x20)",
             )
         return side
 
@@ -148,7 +150,7 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
     if name.endswith(".npz"):
         arrays = files.read_npz(name)
         if "Phi" not in arrays:
-            raise InputError(f"{name}: not a dictionary of sparsect, Phi missing")
+            raise InputError(f"{name}: not a dictionary of sparsect: it has no Phi")
         try:
             words = {key: json.loads(str(arrays[key])) for key in ("rounds", "provenance") if key in arrays}
         except (ValueError, RecursionError):
@@ -213,5 +215,5 @@ def _atoms(name: str, Phi: Any) -> Array:
         raise reject(name, f"Phi of shape {tuple(shape)} and dtype {kind}", accepted)
     lengths = to_numpy(norm(namespace(Phi).permute_dims(Phi, (1, 0))))
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
-        raise reject(name, "Phi with columns that are zero or not finite", "hold atoms")
+        raise reject(name, "columns that are zero or not finite", "have atoms that are finite and not zero")
     return Phi

@@ -133,7 +133,7 @@ class CodingEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Number of atoms."""
         return int(self.components_.shape[0])
 
-    def _keep(self, dictionary: Dictionary) -> None:
+    def _set_dictionary(self, dictionary: Dictionary) -> None:
         self.dictionary_ = dictionary
         self.components_ = contiguous(dictionary.Phi.T)
 

@@ -28,8 +28,8 @@ class SparseCoder(CodingEstimator):
     sparsity : int, optional
         Maximum number of nonzeros per code. The default is a tenth of the number of features.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS``, or a configured solver. 'auto' is 'ormp' on a CPU and
-        'annealed-difference-map' on a GPU. Codes approximate signals, so this name stands for
+        A name from ``sparsect.METHODS``, or a configured solver. Here, 'auto' is 'ormp' on a CPU
+        and 'annealed-difference-map' on a GPU. Codes approximate signals, so this name stands for
         ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
     refit : bool, optional
         If True, debias the codes: refit the coefficients by least squares on the selected atoms.
@@ -111,7 +111,7 @@ class SparseCoder(CodingEstimator):
             hint = "Transpose it?" if n == features else ""
             expected = f"hold atoms of {features} numbers, one per row of an array, since X has {features} features"
             raise reject("dictionary", f"{n} atoms of {m} numbers", expected, hint)
-        self._keep(dictionary)
+        self._set_dictionary(dictionary)
         return self
 
 

@@ -125,10 +125,10 @@ class DictionaryLearner(CodingEstimator):
             source = DaskSource(X)
             self.n_features_in_ = int(X.shape[1])
             with Cluster.default(self.device) as cluster:
-                self._keep(learn(source, cluster=cluster, **settings))
+                self._set_dictionary(learn(source, cluster=cluster, **settings))
         else:
             first = place(X[:1, :], self.device)
             batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
-            self._keep(learn(ArraySource(X, batch, self.device), **settings).placed_like(X))
+            self._set_dictionary(learn(ArraySource(X, batch, self.device), **settings).placed_like(X))
         self.n_iter_ = self.rounds
         return self

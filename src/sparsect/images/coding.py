@@ -30,7 +30,7 @@ from .reconstruct import decibels
 ROWS = 50_000
 JOURNAL = "codes.jsonl"
 
-# What became of a partition: its numbers of rows and nonzeros and its signal-to-noise ratio, or why it failed.
+# The outcome of a partition: numbers of rows and nonzeros and the signal-to-noise ratio, or the reason of the failure.
 Outcome = dict[str, Any]
 
 
@@ -215,7 +215,7 @@ def code(
     cluster: Cluster | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Code everything that :func:`partitions` finds, and write the codes of each partition to a file of its own.
+    """Code everything that :func:`partitions` finds, and write the codes of each partition to a separate file.
 
     Existing files made with the same dictionary and settings are kept: the file ``codes.jsonl`` next to them lists
     what is finished. A partition that cannot be coded is listed, too, and the others are still coded.
@@ -250,7 +250,9 @@ def code(
         if named[part.name] is not part:
             both = f"{part.path} and {named[part.name].path}"
             raise reject(
-                "input", f"{both}, whose codes would be in one file", "have names that differ in more than their ends"
+                "input",
+                f"{both}, whose codes would be written to the same file",
+                "have names that differ in more than the extension",
             )
     # The device does not change what is computed.
     made_with = {name: value for name, value in asdict(settings).items() if name != "device"}
@@ -274,7 +276,9 @@ def _code_parts(
     found = {
         name: known[name]
         for name, part in named.items()
-        if name in known and known[name]["version"] == part.version and _is_whole(folder / f"{name}.npz", known[name])
+        if name in known
+        and known[name]["version"] == part.version
+        and _is_complete(folder / f"{name}.npz", known[name])
     }
     waiting = [part for name, part in named.items() if name not in found]
     failed: dict[str, str] = {}
@@ -361,7 +365,7 @@ def _finished(outcome: Any) -> Outcome | None:
     return dict(outcome, version=str(outcome["version"]))
 
 
-def _is_whole(path: Path, outcome: dict[str, Any]) -> bool:
+def _is_complete(path: Path, outcome: dict[str, Any]) -> bool:
     """Whether a file holds the codes that the journal lists; damaged files are coded again."""
     try:
         codes = files.read_array(path)

@@ -1,4 +1,4 @@
-"""Reading and writing of image files; pixels are numbers from 0 to 1, whatever the file holds."""
+"""Reading and writing of image files; pixel values are scaled to the range from 0 to 1."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
             array = colour * alpha + (1 - alpha)
     if not bool(xp.all(xp.abs(array) <= LARGEST)):
         raise reject(
-            name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "have finite pixels, best from 0 to 1"
+            name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "have finite pixels, preferably from 0 to 1"
         )
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
@@ -183,7 +183,7 @@ def read_image(path: str | os.PathLike[str]) -> Array:
         files.check_size(name, 32 * photograph.width * photograph.height)
         upright = ImageOps.exif_transpose(photograph)
         if upright.mode in ("I", "F"):
-            raise reject(name, "an image of 32 bits a pixel", "have 8 or 16 bits a pixel")
+            raise reject(name, "an image with 32 bits per pixel", "have 8 or 16 bits per pixel")
         if "transparency" in upright.info:
             upright = upright.convert("RGBA")
         elif upright.mode not in ("1", "L", "LA", "RGB", "RGBA") and not upright.mode.startswith("I;16"):
@@ -346,9 +346,9 @@ class ImageFolder(Sequence[Array]):
             accepted = f"hold photographs of at least {smallest}x{smallest} pixels ({', '.join(IMAGE_SUFFIXES)})"
             raise reject(name, f"no photograph that can be used{reason}", accepted)
         self._device = device
-        self._forget()
+        self._clear_cache()
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         # Locked, because several threads draw patches.
         self._lock, self._decoded = threading.Lock(), OrderedDict[int, Any]()
 
@@ -363,7 +363,7 @@ class ImageFolder(Sequence[Array]):
             if index not in self._decoded:
                 image = to_gray(read_image(self.paths[index]))
                 if image.shape != self.shapes[index]:
-                    raise InputError(f"{self.paths[index]}: its size is not what its header says")
+                    raise InputError(f"{self.paths[index]}: its size differs from the size in its header")
                 self._decoded[index] = place(image, self._device)
                 while len(self._decoded) > 1 and sum(kept.nbytes for kept in self._decoded.values()) > CACHE_BYTES:
                     self._decoded.popitem(last=False)
@@ -377,7 +377,7 @@ class ImageFolder(Sequence[Array]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        self._forget()
+        self._clear_cache()
 
     def on_device(self, device: str | None) -> ImageFolder:
         """Return the same images, to be placed on a device after decoding.
@@ -404,7 +404,7 @@ class ImageFolder(Sequence[Array]):
 
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[Image.Image]:
-    """Open an image file and read its header; every fault of the file becomes an InputError."""
+    """Open an image file and read its header; errors are converted to InputError."""
     from PIL import Image, UnidentifiedImageError
 
     try:

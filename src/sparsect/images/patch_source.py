@@ -15,14 +15,14 @@ from ..backend.devices import place
 from ..dictionary.sources import digest
 from .patches import cut
 
-# Images from which one batch is drawn: more cost decoding time, fewer make the batches differ more.
-IMAGES_A_BATCH = 16
+# Number of images from which a batch is drawn. More images take longer to decode; with fewer, batches differ more.
+IMAGES_PER_BATCH = 16
 
 
 class PatchSource:
     """Patches at random positions of grey images, with the mean of each patch removed.
 
-    Every batch is drawn with a seed of its own, from a few images only, so that images that are decoded on access
+    Every batch is drawn with its own seed, from a few images only, so that images that are decoded on access
     (:class:`sparsect.images.ImageFolder`) need not all be in memory.
 
     Parameters
@@ -97,8 +97,8 @@ class PatchSource:
         """
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
-        chosen = np.sort(generate.choice(len(self._places), IMAGES_A_BATCH, p=self._places / self._places.sum()))
-        counts = generate.multinomial(rows, np.full(IMAGES_A_BATCH, 1 / IMAGES_A_BATCH))
+        chosen = np.sort(generate.choice(len(self._places), IMAGES_PER_BATCH, p=self._places / self._places.sum()))
+        counts = generate.multinomial(rows, np.full(IMAGES_PER_BATCH, 1 / IMAGES_PER_BATCH))
         parts = []
         # Image by image, so that at most one image has to be in memory.
         for number, count in zip(chosen, counts, strict=True):

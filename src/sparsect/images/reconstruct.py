@@ -76,8 +76,8 @@ class Codes:
         """
         Phi = to_numpy(as_dictionary(dictionary).Phi)
         if Phi.shape != (self.patch**2, self.matrix.shape[1]):
-            wanted = f"one of {self.patch**2}x{self.matrix.shape[1]}, as the codes have"
-            raise reject("dictionary", f"one of {Phi.shape[0]}x{Phi.shape[1]}", wanted)
+            wanted = f"have shape {(self.patch**2, self.matrix.shape[1])}, to match the codes"
+            raise reject("dictionary", f"shape {Phi.shape}", wanted)
         grid = PatchGrid(self.shape, self.patch, self.stride)
         restored: list[Array] = []
         for channel in range(math.prod(self.shape[2:])):

@@ -86,7 +86,11 @@ def denoise(
     if sigma is None:
         sigma = estimate_sigma(image)
         if sigma == 0:
-            raise reject("sigma", "none, and no noise to estimate it from", "the standard deviation of the noise")
+            raise reject(
+                "sigma",
+                "None, and the image has no noise from which to estimate it",
+                "the standard deviation of the noise",
+            )
     sigma = real_number("sigma", sigma, "a positive number, the standard deviation of the noise", 0.0, nonzero=True)
     smooth = _Smoother(dictionary, method, image, stride, sparsity, max_iter)
     channels = _to_planes(image)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, to_numpy
+from ..backend.arrays import Array, FloatArray, namespace, to_numpy
 from ..backend.checks import reject
 from ..backend.norms import norm, units
 from ..backend.rng import generator
 from .pseudo_inverse import ConjugateGradients, PseudoInverse, TightFrame
 
-# Norms of columns that differ by less than this part are taken for equal.
+# Column norms whose relative difference is smaller than this count as equal.
 EQUAL = 1e-5
 
 
@@ -166,7 +166,7 @@ class Operator(ABC):
         return self if self.unit == 1 else self._divided(self.unit)
 
     @cached_property
-    def column_norms(self) -> np.ndarray[Any, Any]:
+    def column_norms(self) -> FloatArray:
         """Norms of the columns of Phi in double precision, shape (n,).
 
         Where Phi is not stored and has many columns, they are estimated from random vectors.
@@ -198,7 +198,7 @@ class Operator(ABC):
         self._seconds += time.perf_counter() - start
         return scaled
 
-    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+    def _divided(self, by: float | FloatArray) -> Operator:
         """Phi with its columns divided by one number or by one number each."""
         from .scaled import ScaledColumns
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..backend.array_checks import check_magnitude, floating
 from ..backend.arrays import (
     Array,
-    NumpyArray,
+    FloatArray,
     contiguous,
     epsilon,
     from_numpy,
@@ -27,9 +26,9 @@ from ..backend.norms import conj, row_norms
 from .base import Operator
 from .pseudo_inverse import PseudoInverse, SingularVectors
 
-# The number of columns whose cosines with all others are looked at.
+# Number of columns whose cosines with all others are computed to estimate the coherence.
 COMPARED = 256
-# Squared norms within these limits are computed without regard to overflow.
+# Squared norms from this value to its inverse are computed directly; others may overflow or underflow.
 SMALLEST = 1e-200
 
 
@@ -102,7 +101,7 @@ class DenseOperator(Operator):
         return float(np.mean(self.column_norms**2)) or 1.0
 
     @cached_property
-    def column_norms(self) -> NumpyArray:
+    def column_norms(self) -> FloatArray:
         """Norms of the columns of Phi in double precision, shape (n,)."""
         if type(self.Phi) is np.ndarray and self.Phi.dtype == np.float64:
             squares = np.einsum("ij,ij->j", self.Phi, self.Phi)
@@ -124,7 +123,7 @@ class DenseOperator(Operator):
         self._seconds += time.perf_counter() - start
         return float(np.max(cosines, where=np.isfinite(cosines), initial=0.0))
 
-    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+    def _divided(self, by: float | FloatArray) -> Operator:
         if isinstance(by, np.ndarray):
             by = namespace(self.Phi).astype(from_numpy(by, self.Phi), real_dtype(self.Phi))
         return DenseOperator(self.Phi / by, self.rank_tol)

@@ -1,4 +1,4 @@
-"""Operator given as a LinearOperator, which is known by its products alone."""
+"""Operator given as a LinearOperator, of which only products with vectors are known."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ class MatrixFree(HostOperator):
             twice = self.forward(back)
             mismatch = float((norm(twice - self.frame_bound * r) / norm(self.frame_bound * r))[0])
             if not mismatch < 1e-3:
-                received = f"{self.frame_bound:g}, which Phi Phi^H differs from by {mismatch:.1e}"
-                raise reject("frame_bound", received, "c with Phi Phi^H = c I")
+                received = f"{self.frame_bound:g}, which differs from Phi Phi^H by {mismatch:.1e}"
+                raise reject("frame_bound", received, "the constant c for which Phi Phi^H = c I")

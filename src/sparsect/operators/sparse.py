@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.array_checks import check_indices, check_magnitude, floating
-from ..backend.arrays import Array, epsilon
+from ..backend.arrays import Array, FloatArray, epsilon
 from ..backend.checks import reject
 from .base import Operator
 from .host import HostOperator, through_columns
@@ -88,12 +88,12 @@ class SparseOperator(HostOperator):
         return float(np.sum(np.abs(self.Phi.data) ** 2)) / self.shape[1] or 1.0
 
     @cached_property
-    def column_norms(self) -> np.ndarray[Any, Any]:
+    def column_norms(self) -> FloatArray:
         """Norms of the columns of Phi in double precision, shape (n,)."""
         squares = np.abs(self.Phi.data).astype(np.float64) ** 2
         return np.sqrt(np.bincount(self.Phi.indices, weights=squares, minlength=self.shape[1]))
 
-    def _divided(self, by: float | np.ndarray[Any, Any]) -> Operator:
+    def _divided(self, by: float | FloatArray) -> Operator:
         divisors = np.broadcast_to(np.asarray(by), self.shape[1])[self.Phi.indices]
         data = (self.Phi.data / divisors).astype(self.dtype)
         scaled = type(self.Phi)((data, self.Phi.indices, self.Phi.indptr), shape=self.shape)

@@ -1,7 +1,7 @@
 """The figures and tables of the paper: experiments are specified as data, run to rows, drawn and reported."""
 
-from .catalogue import catalogue
 from .contenders import contenders
+from .experiments import experiments
 from .run import run
 
-__all__ = ["catalogue", "contenders", "run"]
+__all__ = ["contenders", "experiments", "run"]

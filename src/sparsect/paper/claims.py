@@ -62,34 +62,34 @@ def judge(tables: dict[str, list[Row]]) -> Iterator[Claim]:
         for one in judges if tables.get(name) else ():
             try:
                 yield one(tables[name])
-            except TooFew:
+            except MissingRows:
                 continue
 
 
-class TooFew(Exception):
+class MissingRows(Exception):
     """Rows that a claim needs are missing, because solvers failed or the experiment is not finished."""
 
 
 def _mean(values: Any) -> float:
-    """Return the mean; raise TooFew if there are no values."""
+    """Return the mean; raise MissingRows if there are no values."""
     if not len(values):
-        raise TooFew
+        raise MissingRows
     return float(np.mean(values))
 
 
 def _settings(rows: list[Row], least: int) -> list[str]:
-    """Return all settings; raise TooFew if there are fewer than ``least``."""
+    """Return all settings; raise MissingRows if there are fewer than ``least``."""
     found = names(rows, "setting")
     if len(found) < least:
-        raise TooFew
+        raise MissingRows
     return found
 
 
 def _best(scores: dict[str, float], rivals: tuple[str, ...]) -> str:
-    """Return the rival with the highest score; raise TooFew if none has one."""
+    """Return the rival with the highest score; raise MissingRows if none has one."""
     present = [name for name in rivals if name in scores]
     if not present:
-        raise TooFew
+        raise MissingRows
     return max(present, key=lambda name: scores[name])
 
 
@@ -137,7 +137,7 @@ def _less_sparse(rows: list[Row]) -> Claim:
 
 def _beats_alternation(rows: list[Row]) -> Claim:
     words, verdict = _lead(rows, _settings(rows, 3)[-1:], ("alternating-map",))
-    return Claim("The same two projections, merely alternated, do far worse at s = 150.", words, verdict)
+    return Claim("Alternating between the same two projections does far worse at s = 150.", words, verdict)
 
 
 def _slow_when_easy(rows: list[Row]) -> Claim:
@@ -146,10 +146,10 @@ def _slow_when_easy(rows: list[Row]) -> Claim:
     ours = time_to_reach(rows, setting, "difference-map", level)
     times = {solver: time_to_reach(rows, setting, solver, level) for solver in RIVALS}
     faster = [f"{solver} {seconds:.2f} s" for solver, seconds in times.items() if seconds < ours]
-    reached = "never does, in half of the runs" if np.isinf(ours) else f"needs {ours:.2f} s"
+    reached = "half of the runs never do" if np.isinf(ours) else f"{ours:.2f} s"
     return Claim(
-        "On easy problems the Difference Map finds the same solution, but later than others.",
-        f"{setting}: to come within {CLOSE:g} dB of the Bayes optimum it {reached}; sooner: "
+        "On easy problems the Difference Map finds the same solution as others, but takes longer.",
+        f"{setting}: time until the SNR is within {CLOSE:g} dB of the Bayes optimum: {reached}; faster: "
         + (", ".join(faster) or "none"),
         NOT if np.isinf(ours) else HOLDS if faster else NOT,
     )
@@ -163,7 +163,7 @@ def _longest_set_up(rows: list[Row]) -> Claim:
         if where(rows, setting=setting, solver=solver)
     }
     if "difference-map" not in set_up:
-        raise TooFew
+        raise MissingRows
     ours, longest = set_up["difference-map"], _best(set_up, RIVALS)
     return Claim(
         "The Difference Map's pre-computation is the longest of all.",
@@ -175,13 +175,13 @@ def _longest_set_up(rows: list[Row]) -> Claim:
 
 def _noise(rows: list[Row]) -> Claim:
     words, verdict = _lead(rows, _settings(rows, 3)[1:], RIVALS)
-    return Claim("As noise grows only the Difference Map comes close to the signal.", words, verdict)
+    return Claim("As the noise increases, only the Difference Map comes close to the signal.", words, verdict)
 
 
 def _sizes(rows: list[Row]) -> Claim:
     words, verdict = _lead(rows, _settings(rows, 1), RIVALS)
     return Claim(
-        "With one nonzero in three it is ahead for all sizes of matrix. (The sizes are not stated; m = 0.8 n assumed.)",
+        "With one nonzero in three it is ahead for all matrix sizes. (The paper does not state m; 0.8 n is assumed.)",
         words,
         verdict,
     )
@@ -196,11 +196,11 @@ def _any_beta(rows: list[Row]) -> Claim:
             if 0.1 <= beta <= 0.9
         ]
         if not inside:
-            raise TooFew
+            raise MissingRows
         spreads.append(max(inside) - min(inside))
         words.append(f"{setting}: {min(inside):.1f} to {max(inside):.1f} dB")
     return Claim(
-        "All beta from -0.9 to -0.1 do almost equally well (in our sign, 0.1 to 0.9).",
+        "All beta from -0.9 to -0.1 work almost equally well (with the sign used here, 0.1 to 0.9).",
         "; ".join(words),
         HOLDS if max(spreads) < 1 else PARTLY if min(spreads) < 1 else NOT,
     )
@@ -214,12 +214,12 @@ def _sign_of_beta(rows: list[Row]) -> Claim:
             for beta in names(where(rows, setting=setting), "beta")
         }
         if not any(beta < 0 for beta in means) or not any(beta > 0 for beta in means):
-            raise TooFew
+            raise MissingRows
         best = {sign: max(value for beta, value in means.items() if beta * sign > 0) for sign in (-1, 1)}
         differences.append(best[-1] - best[1])
         words.append(f"{setting}: best negative {best[-1]:.1f} dB, best positive {best[1]:.1f}")
     return Claim(
-        "beta = -0.14, with A the sparse set and B the data, as printed, is the choice.",
+        "With A the sparse set and B the data set, as printed, beta = -0.14 is the best choice.",
         "; ".join(words) + ". Exchanging A and B flips the sign.",
         HOLDS if min(differences) > -MARGIN else NOT if max(differences) < -MARGIN else PARTLY,
     )
@@ -240,7 +240,7 @@ def _photograph_lead(rows: list[Row], rivals: tuple[str, ...]) -> tuple[str, str
                     f"{image}, s = {sparsity}, {limit:g} s: {ours:.1f} dB, best rival {best} {scores[best]:.1f}"
                 )
     if not leads:
-        raise TooFew
+        raise MissingRows
     ahead = sum(lead > MARGIN for lead in leads)
     return "; ".join(words), HOLDS if ahead == len(leads) else NOT if ahead == 0 else PARTLY
 

@@ -13,7 +13,7 @@ from ..solvers.base import Solver
 from ..solvers.imported import built, imported
 from ..tuning import shipped, tuned
 
-# The paper's solvers first, in its order, then those that it does not compare.
+# First the solvers that the paper compares, in its order, then the others.
 ORDER = (
     "difference-map",
     "alternating-map",
@@ -28,6 +28,8 @@ ORDER = (
     "ormp",
     "vamp",
     "annealed-difference-map",
+    "support-sampler",
+    "auto",
 )
 PAPER_BETA = 0.14
 
@@ -51,12 +53,12 @@ class Contender:
     images: Solver
 
 
-def contenders(brought: Iterable[str] = ()) -> list[Contender]:
+def contenders(extra: Iterable[str] = ()) -> list[Contender]:
     """List all solvers in a fixed order.
 
     Parameters
     ----------
-    brought : iterable of str, optional
+    extra : iterable of str, optional
         Solvers of the user, each as ``package.module:Class``; they come last.
 
     Returns
@@ -70,11 +72,11 @@ def contenders(brought: Iterable[str] = ()) -> list[Contender]:
         If a solver of the user cannot be imported or has the name of another one.
     """
     found = [Contender(name, _for_measurements(name), _for_images(name)) for name in ORDER]
-    for where in brought:
+    for where in extra:
         solver = built("--with", where, imported("--with", where))
         if solver.name in {contender.name for contender in found}:
             raise InputError(
-                f"--with: {where!r} is called {solver.name!r}, as another one is; give it a name of its own"
+                f"--with: {where!r} has the name of another solver, {solver.name!r}; give it a unique name"
             )
         found.append(Contender(solver.name, solver, solver))
     return found

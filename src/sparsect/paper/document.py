@@ -7,7 +7,7 @@ from typing import Any
 
 from ..images import read_image
 from ..reporting.page import Page
-from . import claims, figures, machine
+from . import claims, machine, plots
 from .photographs import photograph
 from .rows import Row
 from .summary import names, where
@@ -33,7 +33,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
     tables : dict of str to list of Row
         The rows of each experiment, by its name.
     experiments : dict of str to experiment
-        The experiments, as :func:`catalogue` returns them.
+        The experiments, as :func:`experiments` returns them.
     folder : Path
         Where figures and page are written.
     about : list of str
@@ -44,7 +44,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
     Path
         The HTML file.
     """
-    page = Page("Sparse recovery with the Difference Map: the paper's experiments, run again")
+    page = Page("Sparse recovery with the Difference Map: the paper's experiments repeated")
     judged = list(claims.judge(tables))
     verdicts = [claim.verdict for claim in judged if claim.printed]
     count = {verdict: verdicts.count(verdict) for verdict in (claims.HOLDS, claims.PARTLY, claims.NOT)}
@@ -65,7 +65,7 @@ def write(tables: dict[str, list[Row]], experiments: dict[str, Any], folder: Pat
         for row in failed[:5]:
             page.text(f"Failed: {row['solver']} on {row['setting']} ({row['failed']})")
         if len(failed) > 5:
-            page.text(f"and {len(failed) - 5} failures more")
+            page.text(f"and {len(failed) - 5} more failures")
     page.section("How it was measured")
     page.points([*about, *machine.described()])
     path = folder / "index.html"
@@ -78,14 +78,14 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not any("seconds" in row for row in where(rows)):
         page.text("No run is finished yet.")
         return
-    drawn = figures.save(figures.error_against_time(rows), folder, name)
+    drawn = plots.save(plots.error_against_time(rows), folder, name)
     page.figure(
         "Relative error of the s largest entries of each solver's estimate, geometric mean over runs, with the range "
-        "of all runs shaded. Lower is better. Lines across: the Bayes-optimal estimate, what state evolution predicts "
-        "for it, and least squares for somebody who knows the support.",
+        "of all runs shaded. Lower is better. Horizontal lines: the Bayes-optimal estimate, its prediction by state "
+        "evolution, and least squares on the true support.",
         drawn,
     )
-    page.text("SNR of x at the end of the time, in dB: mean ± standard deviation over runs.")
+    page.text("SNR of x at the time limit, in dB: mean ± standard deviation over runs.")
     page.table(*snr_table(name, rows))
 
 
@@ -94,7 +94,7 @@ def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not where(rows):
         page.text("No run is finished yet.")
         return
-    drawn = figures.save(figures.over_beta(rows), folder, name)
+    drawn = plots.save(plots.over_beta(rows), folder, name)
     page.figure("SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.", drawn)
     page.table(*snr_table(name, rows))
 
@@ -110,8 +110,8 @@ def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
         lines = [[*line, ", ".join(PAPER_DOG.get(line[0], ()))] for line in lines]
     page.table(head, lines)
     page.text(
-        "SNR over all patches together, their means removed; seconds are those allowed for each 20x20 patch. The "
-        "paper's photographs are not available, so samples stand in for them; its table matches SNR without means."
+        "SNR over all patches, with the mean of each patch removed, and time limits per patch of 20x20 pixels. The "
+        "paper's photographs are not available, so sample photographs are used; its table is consistent with this SNR."
     )
     sparsity, limit = max(names(rows, "sparsity")), max(names(rows, "limit"))
     for image in names(rows, "image"):

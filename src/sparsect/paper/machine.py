@@ -1,4 +1,4 @@
-"""A description of the machine that measured, and of its load from other programs."""
+"""Description of the machine that runs the experiments, and of the load from other programs."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Work:
+class Usage:
     """Clock time and processor time at one moment.
 
     Attributes
     ----------
     clock : float
         Seconds of a monotonic clock.
-    everybody : float or None
+    all_programs : float or None
         Processor seconds of all programs on all cores; None where the system does not report them.
     own : float
         Processor seconds of this program and its finished child processes.
     """
 
     clock: float
-    everybody: float | None
+    all_programs: float | None
     own: float
 
     @classmethod
-    def so_far(cls) -> Work:
+    def now(cls) -> Usage:
         """Read the counters now.
 
         Returns
         -------
-        Work
+        Usage
             The counters at this moment.
         """
         return cls(time.monotonic(), _busy_seconds(), sum(os.times()[:4]))
 
-    def others_since(self, start: Work) -> float | None:
+    def cores_used_by_others(self, start: Usage) -> float | None:
         """Return how many cores other programs have kept busy since an earlier moment, on average.
 
         Parameters
         ----------
-        start : Work
+        start : Usage
             The counters at the earlier moment.
 
         Returns
@@ -53,9 +53,9 @@ class Work:
         float or None
             Number of cores; None where the system does not report it.
         """
-        if self.everybody is None or start.everybody is None or self.clock <= start.clock:
+        if self.all_programs is None or start.all_programs is None or self.clock <= start.clock:
             return None
-        others = (self.everybody - start.everybody) - (self.own - start.own)
+        others = (self.all_programs - start.all_programs) - (self.own - start.own)
         return max(0.0, others / (self.clock - start.clock))
 
 

@@ -252,7 +252,7 @@ class RangeOfBeta:
 
 
 def limits(setting: Setting, problem: Problem) -> dict[str, float]:
-    """Compute the SNR that can be reached at best.
+    """Compute the highest SNR that can be reached.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.arrays import FloatArray
 from ..dictionary import load_dictionary
 from ..images import difference, resize, sample, to_gray, write_image
 from ..images.approximate import CodedPatches, approximate
@@ -18,8 +19,6 @@ from ..images.reconstruct import decibels
 from ..operators.least_squares import refit
 from .contenders import Contender
 from .rows import Row
-
-Array = np.ndarray[Any, Any]
 
 # The paper's photographs were 320x240 or 240x320.
 LONGER, SHORTER = 320, 240
@@ -123,7 +122,7 @@ class Reconstructions:
 
 
 @lru_cache(maxsize=4)
-def photograph(name: str) -> Array:
+def photograph(name: str) -> FloatArray:
     """Return a sample photograph in grey, cropped around its centre to 4:3 or 3:4 and scaled as in the paper.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import files
+from ..backend.arrays import NumpyArray
 from ..backend.journal import Journal
 from ..backend.writing import replacing
 
@@ -75,7 +76,7 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, dict) and all(isinstance(value, str | float | int | None) for value in row.values())
 
 
-def _column(values: Iterable[Any]) -> np.ndarray[Any, Any]:
+def _column(values: Iterable[Any]) -> NumpyArray:
     """Convert a column to an array of strings or floats; missing values are empty strings or NaN."""
     column = list(values)
     if any(isinstance(value, str) for value in column):

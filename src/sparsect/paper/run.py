@@ -25,7 +25,7 @@ def run(experiment: Any, rows: Rows, contenders: list[Contender], watch: Watcher
     Parameters
     ----------
     experiment : experiment
-        An experiment from :func:`catalogue`.
+        An experiment from :func:`experiments`.
     rows : Rows
         Rows of finished tasks, to which those of new tasks are added.
     contenders : list of Contender

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.arrays import FloatArray
 from .rows import Row
-
-Array = np.ndarray[Any, Any]
 
 LIMITS = ("Bayes-optimal", "state evolution", "support known")
 
@@ -51,7 +50,7 @@ def where(rows: list[Row], **wanted: Any) -> list[Row]:
     ]
 
 
-def at_end(rows: list[Row], setting: str, solver: str) -> Array:
+def at_end(rows: list[Row], setting: str, solver: str) -> FloatArray:
     """Return the SNR of x at the end of every run.
 
     Parameters
@@ -72,7 +71,7 @@ def at_end(rows: list[Row], setting: str, solver: str) -> Array:
     return np.array([row["snr_db"] for row in chosen if solver in LIMITS or row.get("end")])
 
 
-def curve(rows: list[Row], setting: str, solver: str, times: Array) -> Array:
+def curve(rows: list[Row], setting: str, solver: str, times: FloatArray) -> FloatArray:
     """Return the SNR that each run had reached at given times.
 
     Parameters

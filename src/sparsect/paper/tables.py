@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.arrays import FloatArray
 from .rows import Row
 from .summary import LIMITS, at_end, names, where
 
@@ -71,9 +72,9 @@ def _plain_and_refitted(rows: list[Row]) -> str:
     return f"{rows[-1]['snr_db']:.1f} / {rows[-1]['refitted_snr_db']:.1f}" if rows else "failed"
 
 
-def _snr(rows: list[Row], **wanted: Any) -> np.ndarray[Any, Any]:
+def _snr(rows: list[Row], **wanted: Any) -> FloatArray:
     return np.array([row["snr_db"] for row in where(rows, **wanted)])
 
 
-def _spread(values: np.ndarray[Any, Any]) -> str:
+def _spread(values: FloatArray) -> str:
     return f"{values.mean():.1f} ± {values.std():.1f}" if values.size else "failed"

@@ -114,14 +114,14 @@ def page(
     first = next(iter(outcomes.values()))
     m, n = dictionary.Phi.shape
     side, s = dictionary.patch, first.sparsity
-    document = Page(f"{name}, {s} atoms a patch")
+    document = Page(f"{name}, {s} atoms per patch")
     document.text(
-        f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each from at most "
-        f"{s} of {n} atoms. Best: {next(iter(outcomes))}, {first.patch_snr_db:.1f} dB on patches without their means, "
-        f"{first.snr_db:.1f} dB on the image."
+        f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each coded with at "
+        f"most {s} of {n} atoms. Best: {next(iter(outcomes))}, {first.patch_snr_db:.1f} dB on patches with their means "
+        f"removed, {first.snr_db:.1f} dB on the image."
     )
     document.table(
-        ["method", "patch SNR (dB)", "image SNR (dB)", "atoms a patch", "ms a patch"],
+        ["method", "patch SNR (dB)", "image SNR (dB)", "atoms per patch", "ms per patch"],
         [
             [
                 method,
@@ -135,8 +135,8 @@ def page(
         best=0,
     )
     document.text(
-        "Patch SNR: signal-to-noise ratio over all patches with the mean of each removed. Time: coding, with the "
-        "factoring of the dictionary left out; runs may have been cut short by a limit of time or iterations."
+        "Patch SNR: signal-to-noise ratio over all patches, with the mean of each patch removed. Times are those of "
+        "coding, without factoring the dictionary. Runs may have ended at a limit on time or iterations."
     )
     for method, reason in failures.items():
         document.text(f"{method} could not be used: {reason}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend.arrays import to_numpy
+from ..backend.arrays import NumpyArray, to_numpy
 from ..backend.checks import reject
 from ..backend.writing import replacing
 from ..dictionary import Dictionary, as_dictionary
@@ -70,7 +70,7 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     _write(figure, path)
 
 
-def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+def _signal(axes: Axes, problem: Problem, x: NumpyArray) -> None:
     """Draw the entries of the first signal."""
     places = np.arange(x.shape[1])
     title = "first signal"
@@ -85,11 +85,11 @@ def _signal(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
     axes.legend(loc="upper right", fontsize=9)
 
 
-def _agreement(axes: Axes, problem: Problem, x: np.ndarray[Any, Any]) -> None:
+def _agreement(axes: Axes, problem: Problem, x: NumpyArray) -> None:
     """Draw the estimate against the truth, or Phi x against y where the truth is not known."""
     if problem.x is not None:
         given, found = to_numpy(problem.x), x
-        axes.set(xlabel="true entry", ylabel="estimated entry", title="all signals, entries nonzero in either")
+        axes.set(xlabel="true entry", ylabel="estimated entry", title="all signals, entries that are not zero in both")
     else:
         given, found = to_numpy(problem.y), to_numpy(problem.operator.forward(x))
         axes.set(xlabel="y", ylabel="Phi x", title="all signals, data against fit")
@@ -166,7 +166,7 @@ def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
     _write(axes.figure, path)
 
 
-def atom_tiles(dictionary: Dictionary) -> np.ndarray[Any, Any]:
+def atom_tiles(dictionary: Dictionary) -> NumpyArray:
     """Arrange all atoms side by side, sorted by mean frequency, with a dark line between them.
 
     Parameters
@@ -221,6 +221,6 @@ def _write(figure: Any, path: str | os.PathLike[str]) -> None:
         figure.savefig(temporary, dpi=130)
 
 
-def _plain(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _plain(values: NumpyArray) -> NumpyArray:
     """Return values that can be drawn: real ones as they are, complex ones by magnitude."""
     return values if np.isrealobj(values) else np.abs(values)

@@ -1,4 +1,4 @@
-"""The sets of which a solution is a common point, and their projections."""
+"""The sets whose intersection contains the solutions, and the projections onto them."""
 
 from .affine import Affine
 from .ball import Ball

@@ -50,7 +50,7 @@ class Ball(DataSet):
         if bool(xp.any(short)):
             row = int(xp.argmax(xp.astype(short, xp.int8)))
             where = "" if problem.batch == 1 else f" in row {row}"
-            least = f"at least {float(distance[row]):g}{where}: no x brings Phi x nearer to y"
+            least = f"at least {float(distance[row]):g}{where}, because no Phi x is closer to y"
             raise reject("noise_norm", f"{float(problem.noise_norm[row]):g}{where}", least)
         squared = (problem.noise_norm + distance) * xp.where(slack > 0, slack, 0 * slack)
         return xp.sqrt(squared)

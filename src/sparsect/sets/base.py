@@ -1,4 +1,4 @@
-"""Base class of the data sets B, which are projected onto in the image coordinates of Phi's row space."""
+"""Base class of the data sets B. Projections onto them use the image coordinates of Phi's row space."""
 
 from __future__ import annotations
 

@@ -155,6 +155,8 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
     if not bool(xp.all(xp.isfinite(moved))):
-        raise reject("x", f"sizes at which Phi x leaves the range of {rows.dtype}", "have a scale nearer to that of y")
+        raise reject(
+            "x", f"entries for which Phi x leaves the range of {rows.dtype}", "have a scale closer to that of y"
+        )
     warn([data.inverse.convergence_warning(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -1,7 +1,7 @@
 """The pseudo-inverse of an operator: by singular vectors, by a tight frame, or by conjugate gradients.
 
 Every data projection moves x within the row space of Phi. A :class:`PseudoInverse` provides the operations that this
-requires, in *image coordinates* of its own choosing: ``image(x)`` is V^H x where an orthonormal basis V of the
+requires, in *image coordinates* that it defines: ``image(x)`` is V^H x where an orthonormal basis V of the
 row space is known (Phi = U S V^H) and Phi x otherwise. With K = Phi Phi^H, for a residual ``r`` in image
 coordinates::
 

@@ -12,7 +12,7 @@ from .photographs import Reconstructions
 BETAS = tuple(round(step / 10, 1) for step in range(-12, 13) if step)
 
 
-def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
+def experiments(folder: Path, quick: bool = False) -> dict[str, Any]:
     """List all experiments.
 
     Parameters
@@ -71,5 +71,5 @@ def catalogue(folder: Path, quick: bool = False) -> dict[str, Any]:
             folder / "gallery",
         ),
     ]
-    experiments: list[Any] = [*timed, betas, *photographs]
-    return {experiment.name: experiment for experiment in experiments}
+    listed: list[Any] = [*timed, betas, *photographs]
+    return {experiment.name: experiment for experiment in listed}
