@@ -114,8 +114,8 @@ class SupportSampler(Solver):
     Parameters
     ----------
     chains : int, optional
-        The largest number of chains, run one after the other. A row settles when two chains agree and leave little doubt. Otherwise the chain
-        with the smallest residual gives the answer.
+        The largest number of chains, run one after the other. A row settles when two chains agree and leave little
+        doubt. Otherwise the chain with the smallest residual gives the answer.
 
     Notes
     -----
