@@ -350,7 +350,7 @@ class TestCheckpoint:
         run(problem, max_iter=5, checkpoint=path)
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("words", b"no array")
-        with pytest.raises(InputError, match=r"run\.npz: damaged .*'words' is no array"):
+        with pytest.raises(InputError, match=r"run\.npz: damaged.*'words' is not an array"):
             run(problem, max_iter=9, checkpoint=path)
 
     def test_a_system_without_a_solution(self, tmp_path, problem):
