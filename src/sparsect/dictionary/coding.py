@@ -9,7 +9,7 @@ from ..backend.checks import choice
 from ..backend.csr import compressed, compressed_on_host, joined_rows
 from ..backend.devices import place, rows_at_a_time
 from ..recover import recover
-from ..solvers import METHODS, AnnealedDifferenceMap
+from ..solvers import METHODS, AnnealedDifferenceMap, Automatic
 from ..solvers.base import Solver, check_solver
 from .store import Dictionary
 
@@ -20,8 +20,9 @@ BLOCK = 2000
 def for_coding(method: str | Solver) -> Solver:
     """Return the solver that codes signals with a dictionary.
 
-    The goal is a small error of Phi x, not of x. The name 'annealed-difference-map' therefore stands for
-    ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
+    The goal is a small error of Phi x, not of x. The names 'auto' and 'annealed-difference-map' therefore stand for
+    ``Automatic("approximation")`` and ``AnnealedDifferenceMap("approximation")`` here, unlike in
+    :func:`sparsect.recover`.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def for_coding(method: str | Solver) -> Solver:
     if not isinstance(method, str):
         return check_solver("method", method)
     kind = METHODS[choice("method", method, METHODS)]
-    return AnnealedDifferenceMap("approximation") if kind is AnnealedDifferenceMap else kind()
+    return kind("approximation") if kind in (Automatic, AnnealedDifferenceMap) else kind()
 
 
 def codes_of(

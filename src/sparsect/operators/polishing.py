@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import comb
+
 from ..backend.arrays import Array, namespace, placed, to_numpy
-from ..kernels.supports import best_pair, swap, wide
+from ..kernels.supports import best_of_all, best_pair, swap, wide
 from .base import Operator
 from .least_squares import refit
 
@@ -12,13 +14,15 @@ LIMIT = 10
 # All pairs of columns are looked at if there are at most this many columns for each row of Phi: that takes no longer
 # than ten iterations of the Difference Map.
 PAIRS = 8
+# All supports are looked at if there are at most this many.
+SUPPORTS = 5000
 
 
 def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]:
     """Exchange columns of the supports of ``x`` as long as that lowers the residual, and refit.
 
     A support of one column becomes the best one there is, and so does a support of two if Phi has at most eight times
-    as many columns as rows.
+    as many columns as rows, and any support if there are few in all.
 
     Parameters
     ----------
@@ -47,8 +51,10 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
     size = int(to_numpy(counts).max(initial=0))
     order = xp.argsort(xp.astype(~nonzero, xp.int8), axis=1, stable=True)
     support = xp.asarray(order[:, :size], copy=True)
-    if size == 2 and small_enough(operator, size):
-        support[counts == 2] = best_pair(gram, squares, b[counts == 2])
+    if size > 1 and small_enough(operator, size):
+        full = counts == size
+        some = b[full]
+        support[full] = best_pair(gram, squares, some) if size == 2 else best_of_all(gram, squares, some, size)
     swaps, optimal = swap(gram, squares, b, energy, support, counts, LIMIT * max(size, 1))
     used = xp.arange(size, device=counts.device) < counts[:, None]
     improved = marked(xp.where(used, support, xp.full_like(support, n)), n, y)
@@ -68,10 +74,11 @@ def small_enough(operator: Operator, sparsity: int) -> bool:
     Returns
     -------
     bool
-        True for one nonzero, and for two if all pairs of columns are looked at.
+        True for one nonzero, for two if Phi has few columns for its rows, and wherever there are few supports in all.
     """
     m, n = operator.shape
-    return operator.is_dense and (sparsity == 1 or (sparsity == 2 and n <= PAIRS * m))
+    few = (sparsity == 2 and n <= PAIRS * m) or (0 < sparsity < min(m, n) and comb(n, sparsity) <= SUPPORTS)
+    return operator.is_dense and (sparsity == 1 or few)
 
 
 def marked(support: Array, n: int, like: Array) -> Array:

@@ -205,7 +205,7 @@ DETAILS = {
     "swap_optimal": "b",
 }
 # The NumPy dtype kinds allowed for each field of a saved result.
-KINDS = DETAILS | {
+KINDS = {
     "x": "fc",
     "support": "b",
     "residual_norm": "f",
@@ -217,7 +217,7 @@ KINDS = DETAILS | {
     "seconds": "f",
     "method": "U",
     "sparsity": "iuU",
-}
+} | DETAILS
 
 
 def load_result(path: str | os.PathLike[str]) -> Result:

@@ -355,4 +355,5 @@ def _variances(problem: Problem, energy: Array) -> dict[str, Array]:
     noise = 0.01 * energy / m
     if problem.noise_norm is not None:
         noise = wide(problem.noise_norm, problem.operator.Phi) ** 2 / m
-    return {"variance": xp.maximum(noise, _floor(energy, m)), "slab": xp.clip(energy / s, TINY, None)}
+    slab = energy / (s * (float(problem.operator.column_norms.max()) ** 2 or 1.0))
+    return {"variance": xp.maximum(noise, _floor(energy, m)), "slab": xp.clip(slab, TINY, None)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -211,6 +212,35 @@ def best_pair(gram: Array, squares: Array, b: Array) -> Array:
     arrays = (to_numpy(array) for array in (gram, squares, b))
     over_rows(cpu.best_pair, b.shape[0], *arrays, support, work=4.0 * gram.shape[0] ** 2)
     return from_numpy(support, b)
+
+
+def best_of_all(gram: Array, squares: Array, b: Array, size: int) -> Array:
+    """Find the columns that fit each row best, by looking at all supports of a given size.
+
+    Parameters
+    ----------
+    gram, squares, b : array
+        As for :func:`sample`.
+    size : int
+        The number of columns of a support.
+
+    Returns
+    -------
+    array of int, shape (batch, size)
+        The columns.
+    """
+    matrix, right = to_numpy(gram), to_numpy(b)
+    usable = np.flatnonzero(to_numpy(squares) > 0)
+    if usable.size < size:
+        usable = np.arange(right.shape[1])
+    supports = usable[np.array(list(itertools.combinations(range(usable.size), size)), dtype=np.int64)]
+    ridge = RIDGE * float(np.max(to_numpy(squares), initial=0.0)) * np.eye(size)
+    inverses = np.linalg.pinv(matrix[supports[:, :, None], supports[:, None, :]] + ridge, hermitian=True)
+    found = np.empty((right.shape[0], size), dtype=np.int64)
+    for row, products in enumerate(right):
+        some = products[supports]
+        found[row] = supports[np.argmax(np.einsum("ki,kij,kj->k", some.conj(), inverses, some).real)]
+    return from_numpy(found, b)
 
 
 def grow(gram: Array, b: Array, count: int) -> Array:

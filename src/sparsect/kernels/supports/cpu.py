@@ -195,7 +195,7 @@ def sample(
     """
     n, s = gram.shape[0], support.shape[1]
     u, v = np.empty(s, b.dtype), np.empty(n, b.dtype)
-    weight, inside = np.empty(n), np.zeros(n, np.bool_)
+    weight, inside, level = np.empty(n), np.zeros(n, np.bool_), squares.max()
     for row in range(first, last):
         if energy[row] == 0:
             continue
@@ -210,8 +210,8 @@ def sample(
             noise = low
             if heat[sweep] > 0:
                 low = min(low, hot[row])
-                noise = np.exp(heat[sweep] * np.log(hot[row]) + (1 - heat[sweep]) * np.log(low))
-            damping = max(low / slab[row], SMALLEST_RIDGE)
+                noise = low * np.exp(heat[sweep] * np.log(hot[row] / low))
+            damping = max(low / slab[row], SMALLEST_RIDGE * level)
             if moves[row] >= RENEWED or abs(damping - ridge[row]) > 0.2 * ridge[row]:
                 ridge[row], moves[row] = damping, 0
                 _begin(gram, b[row], chosen, ridge[row], matrix, values, correlation, distance, v)
@@ -273,7 +273,8 @@ def sample(
             if left < least[row]:
                 least[row] = left
                 best[row] = chosen
-            slab[row] = min(max((size + low * trace) / s, 1e-12 * energy[row] / s), LARGEST_SLAB * energy[row] / s)
+            expected = energy[row] / (s * level)
+            slab[row] = min(max((size + low * trace) / s, 1e-12 * expected), LARGEST_SLAB * expected)
             if not known:
                 likely = (left + low * (s - ridge[row] * trace)) / measurements
                 if heat[sweep] > 0:

@@ -160,6 +160,7 @@ def _sample(
     SUPPORT, U, H = SUPPORT + row * s, U + row * s, H + row * s * s
     here, energy = row * n + j, tl.load(ENERGY + row)
     squares = tl.load(SQUARES + j, mask=j < n, other=0.0)
+    level = tl.max(squares, 0)
     c, d = tl.load(C + here, mask=j < n, other=0.0), tl.load(D + here, mask=j < n, other=0.0)
     x = tl.load(X + row * s + i, mask=i < s, other=0.0)
     variance, slab, ridge = tl.load(VARIANCE + row), tl.load(SLAB + row), tl.load(RIDGE + row)
@@ -169,8 +170,8 @@ def _sample(
     for sweep in range(tl.where(energy == 0, 0, sweeps)):
         heat, recorded = tl.load(HEAT + sweep), tl.load(RECORDED + sweep)
         low = tl.where(heat > 0, tl.minimum(variance, hot), variance)
-        noise = tl.where(heat > 0, tl.exp(heat * tl.log(hot) + (1 - heat) * tl.log(low)), low)
-        damping = tl.maximum(low / slab, SMALLEST_RIDGE)
+        noise = tl.where(heat > 0, low * tl.exp(heat * tl.log(hot / low)), low)
+        damping = tl.maximum(low / slab, SMALLEST_RIDGE * level)
         renewed = (moves >= RENEWED) | (tl.abs(damping - ridge) > 0.2 * ridge)
         ridge, moves = tl.where(renewed, damping, ridge), tl.where(renewed, 0, moves)
         if renewed:
@@ -211,7 +212,8 @@ def _sample(
         left = tl.maximum(energy - fitted - ridge * size, 0.0)
         tl.store(BEST + row * s + i, support, mask=i < tl.where(left < least, s, 0))
         least = tl.minimum(left, least)
-        slab = tl.minimum(tl.maximum((size + low * trace) / s, 1e-12 * energy / s), LARGEST_SLAB * energy / s)
+        expected = energy / (s * level)
+        slab = tl.minimum(tl.maximum((size + low * trace) / s, 1e-12 * expected), LARGEST_SLAB * expected)
         if not KNOWN:
             likely = (left + low * (s - ridge * trace)) / measurements
             likely = tl.where(heat > 0, least / tl.maximum(measurements - s, 1), likely)

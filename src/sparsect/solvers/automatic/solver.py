@@ -89,9 +89,9 @@ class Automatic(Solver):
 
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
       passing turns its result into a posterior mean, which is then the best estimate there is.
-    * If columns of Phi resemble each other, supports are sampled (:class:`SupportSampler`). Two chains that agree are
-      the answer. If they do not, the map searches as well, a third chain starts from what it has found, and the chain
-      with the smallest residual is the answer.
+    * If columns of Phi resemble each other, supports are sampled (:class:`SupportSampler`): by a chain that starts hot,
+      by one that starts from what the map has found, and, unless these two agree and leave little doubt, by two more.
+      The chain with the smallest residual, averaged with those that agree with it, is the answer.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ class Automatic(Solver):
     >>> import sparsect
     >>> problem = sparsect.random_problem(m=60, n=120, sparsity=6, rng=0)
     >>> result = sparsect.recover(problem.Phi, problem.y, sparsity=6, method=sparsect.Automatic())
-    >>> result.source
-    'direct'
+    >>> result.source.tolist()
+    ['direct']
     """
 
     name: ClassVar[str] = "auto"
