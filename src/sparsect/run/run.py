@@ -28,13 +28,12 @@ from ..backend.engines import LARGE
 from ..operators import least_squares, polishing
 from ..problems import Problem
 from ..solvers.base import Requirement, Solver, State
+from .convergence import DIVERGED, converged, finished
 from .result import Result
 from .snapshot import Snapshot
 from .state import FinishedRows, RunState, is_stable, steps_taken
 from .trace import Clock
 
-# A row whose criterion exceeds this multiple of its scale has diverged.
-DIVERGED = 1e8
 # The shape of the problem on which kernels are compiled.
 TINY = (8, 12)
 
@@ -151,36 +150,9 @@ class Run:
         with self._clocked():
             state = self.solver.steps(before.problem, before.state, goal, fractions)
             after = dataclasses.replace(before, iteration=before.iteration + len(fractions), state=state)
-            criterion = to_numpy(state.criterion)
-            diverged = ~(criterion <= limit)
-            done = diverged | (criterion <= goal)
-            for ended in (state.settled, state.failed):
-                if ended is not None:
-                    done |= to_numpy(ended)
+            done, diverged = finished(state, goal, limit)
             leaving = diverged.any() or (done.any() and not last)
             self.state = self._without(after, done, diverged, before) if leaving else after
-
-    def converged(self, rows: IntArray, state: State) -> BoolArray:
-        """Return whether rows have converged: their criterion is small enough, or the solver has settled.
-
-        Parameters
-        ----------
-        rows : array of int
-            The indices of the rows in the batch.
-        state : State
-            The solver's state for these rows.
-
-        Returns
-        -------
-        array of bool
-            One value for each row.
-        """
-        reached: BoolArray = to_numpy(state.criterion) <= self.goal[rows]
-        if state.settled is not None:
-            reached |= to_numpy(state.settled)
-        if state.failed is not None:
-            reached &= ~to_numpy(state.failed)
-        return reached
 
     def _without(self, now: RunState, done: BoolArray, diverged: BoolArray, before: RunState) -> RunState:
         """Move finished rows out of ``now``; a row that diverged keeps its solution from before the last step."""
@@ -199,7 +171,7 @@ class Run:
             rows=now.rows[rows],
             x=x,
             criterion=state.criterion,
-            converged=self.converged(now.rows[rows], state) & (not diverged),
+            converged=converged(state, self.goal[now.rows[rows]]) & (not diverged),
             n_iter=steps_taken(state, now.iteration),
             stable=is_stable(state, now.iteration),
             diverged=np.full(rows.size, diverged),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..backend.arrays import Array
 from ..backend.norms import norm
+from .convergence import converged
 from .state import is_stable, steps_taken
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Snapshot:
     @property
     def converged(self) -> Array:
         """Whether each row has converged, a NumPy array of shape (batch,); see :class:`Result`."""
-        running = self._run.converged(self._state.rows, self._state.state)
+        running = converged(self._state.state, self._run.goal[self._state.rows])
         return self._state.joined([part.converged for part in self._state.done], running)
 
     @cached_property

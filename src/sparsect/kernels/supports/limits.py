@@ -12,8 +12,8 @@ RENEWED = 200
 # A nonzero is exchanged if that gains more than this part of the squared residual, and of the squared norm of y: more
 # than rounding errors, so that exchanges come to an end.
 GAIN, ROUNDING = 1e-9, 1e-13
-# The largest variance of the nonzeros, relative to ||y||^2 / s for columns of norm 1, which is to be expected. Without it,
-# nearly parallel columns get huge opposite coefficients.
+# The largest variance of the nonzeros for columns of norm 1, relative to ||y||^2 / s, which is to be expected. Without
+# it, nearly parallel columns get huge opposite coefficients.
 LARGEST_SLAB = 20.0
 # The smallest ridge for columns of norm 1: with a smaller one, rounding errors can make H indefinite.
 SMALLEST_RIDGE = 1e-9
