@@ -49,7 +49,7 @@ def has_kernels(x: Array) -> bool:
     """
     if not compat.is_torch_array(x) or x.device.type != "cuda" or x.shape[-1] > LONGEST_ROW:
         return False
-    return _has_triton() and _is_recent(x.device) and not is_complex(x)
+    return has_triton() and _is_recent(x.device) and not is_complex(x)
 
 
 def has_fused_steps(x: Array) -> bool:
@@ -71,8 +71,14 @@ def has_fused_steps(x: Array) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _has_triton() -> bool:
-    """Whether torch is recent enough and has Triton and CUDA."""
+def has_triton() -> bool:
+    """Whether torch is recent enough and has Triton and CUDA.
+
+    Returns
+    -------
+    bool
+        True if there can be kernels for a GPU.
+    """
     import torch
 
     recent = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
