@@ -18,7 +18,7 @@ from pathlib import Path
 from time import thread_time
 
 HERE = Path(__file__).resolve().parent
-TURNS, CALLS = 3, 4
+TURNS, CALLS = 2, 6
 METHODS = (
     "annealed-difference-map", "difference-map", "alternating-map", "admm", "irls", "lars", "stomp", "aiht", "niht",
     "subspace-pursuit", "omp", "ormp", "vamp",
