@@ -31,7 +31,7 @@ def without_gpu(monkeypatch, request):
     return "was built without CUDA" if request.param is None else "finds no GPU"
 
 
-def test_importing_does_not_need_torch(shell):
+def test_importing_does_not_need_torch():
     code = (
         "import sys, sparsect, sparsect.images, sparsect.cli; assert not {'torch', 'triton', 'cupy'} & set(sys.modules)"
     )

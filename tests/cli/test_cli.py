@@ -42,32 +42,32 @@ class TestRecover:
     @pytest.mark.parametrize(
         ("matrix", "data"), [("Phi.npy", "y.csv"), ("study.mat:A", "study.mat:b"), ("study.mat", "study.mat")]
     )
-    def test_formats(self, shell, problem, tmp_path, matrix, data):
-        done = shell("recover", "--matrix", matrix, "--data", data, "-s", 4, "--truth", "x.npy", "--out", "o.npz")
+    def test_formats(self, called, problem, tmp_path, matrix, data):
+        done = called("recover", "--matrix", matrix, "--data", data, "-s", 4, "--truth", "x.npy", "--out", "o.npz")
         assert done.returncode == 0, done.stderr
         np.testing.assert_allclose(sparsect.load_result(tmp_path / "o.npz").x, problem.x, atol=1e-4)
         assert "SNR of x" in done.stdout
 
-    def test_random_with_picture(self, shell, tmp_path):
-        done = shell("recover", "--random", "40x80", "--sparsity", 5, "--snr", 20, "--plot", "recovery.png")
+    def test_random_with_picture(self, called, tmp_path):
+        done = called("recover", "--random", "40x80", "--sparsity", 5, "--snr", 20, "--plot", "recovery.png")
         assert done.returncode == 0, done.stderr
         assert "mean SNR of x" in done.stdout
         assert (tmp_path / "recovery.png").read_bytes().startswith(b"\x89PNG")
 
-    def test_picture_without_truth(self, shell, problem, tmp_path):
-        done = shell("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 4, "--plot", "a.svg", "--quiet")
+    def test_picture_without_truth(self, called, problem, tmp_path):
+        done = called("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 4, "--plot", "a.svg", "--quiet")
         assert (done.returncode, done.stdout) == (0, "")
         assert "<svg" in (tmp_path / "a.svg").read_text()
 
-    def test_settings_reach_the_solver(self, shell, tmp_path):
-        shell("recover", "--random", "20x40", "-s", 3, *MAP, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
+    def test_settings_reach_the_solver(self, called, tmp_path):
+        called("recover", "--random", "20x40", "-s", 3, *MAP, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
         assert (
             sparsect.load_result(tmp_path / "a.npz").method
             == "DifferenceMap(beta=0.5, data_set=ProximalStep(alpha=0.2))"
         )
 
-    def test_noise_norm(self, shell, tmp_path):
-        done = shell("recover", "--random", "40x80", "-s", 4, *MAP, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")
+    def test_noise_norm(self, called, tmp_path):
+        done = called("recover", "--random", "40x80", "-s", 4, *MAP, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")
         assert done.returncode == 0, done.stderr
         result = sparsect.load_result(tmp_path / "a.npz")
         assert (result.residual_norm <= 0.5 * (1 + 1e-6)).all()
@@ -81,24 +81,24 @@ class TestRecover:
             (("--refit", "--scale-columns"), {"refit": True, "scale_columns": True}),
         ],
     )
-    def test_flags_reach_the_run(self, shell, tmp_path, flags, options):
+    def test_flags_reach_the_run(self, called, tmp_path, flags, options):
         problem = sparsect.random_problem(30, 60, 8, snr_db=10, rng=0)
         Phi = problem.Phi * np.geomspace(0.1, 10, 60)
         np.save(tmp_path / "Phi.npy", Phi)
         np.save(tmp_path / "y.npy", problem.y)
         given = ("--matrix", "Phi.npy", "--data", "y.npy", "-s", 8, *MAP, "--max-iter", 200)
-        done = shell("recover", *given, "--out", "x.npz", *flags)
+        done = called("recover", *given, "--out", "x.npz", *flags)
         assert done.returncode == 0, done.stderr
         result = sparsect.load_result(tmp_path / "x.npz")
         expected = sparsect.recover(Phi, problem.y, 8, "difference-map", max_iter=200, **options)
         np.testing.assert_array_equal(result.x, expected.x)
         assert (result.swap_optimal is None) == ("polish" not in options)
 
-    def test_help_has_examples(self, shell):
+    def test_help_has_examples(self, called):
         for arguments in ((), ("recover",)):
-            assert shell(*arguments, "--help").returncode == 0
-        assert "sparsect recover --random 400x1000" in shell("recover", "--help").stdout
-        assert shell("--version").stdout == f"sparsect, version {sparsect.__version__}\n"
+            assert called(*arguments, "--help").returncode == 0
+        assert "sparsect recover --random 400x1000" in called("recover", "--help").stdout
+        assert called("--version").stdout == f"sparsect, version {sparsect.__version__}\n"
 
 
 BAD = {
@@ -188,43 +188,43 @@ class TestOwnSolvers:
     def there(self, tmp_path):
         (tmp_path / "own.py").write_text(OWN)
 
-    def test_recover_with_settings(self, shell, tmp_path):
+    def test_recover_with_settings(self, called, tmp_path):
         """Annotations are types here and text in the base class."""
         settings = ("stride=0.5", "count=3", "share=0.25", "words=a b", "beta=0.7")
         given = [word for setting in settings for word in ("--set", setting)]
-        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", *given, "--out", "a.npz")
+        done = called("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", *given, "--out", "a.npz")
         assert done.returncode == 0, done.stderr
         assert sparsect.load_result(tmp_path / "a.npz").method == (
             "Mine(beta=0.7, data_set=None, stride=0.5, count=3, share=0.25, words='a b', unknown=None, weights=())"
         )
 
-    def test_recover_with_a_configured_one(self, shell, tmp_path):
-        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:ready", "--set", "count=4", "--out", "a.npz")
+    def test_recover_with_a_configured_one(self, called, tmp_path):
+        done = called("recover", "--random", "20x40", "-s", 3, "-m", "own:ready", "--set", "count=4", "--out", "a.npz")
         assert done.returncode == 0, done.stderr
         assert "stride=2.0, count=4" in sparsect.load_result(tmp_path / "a.npz").method
 
-    def test_what_cannot_be_set(self, shell):
-        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "weights=1")
+    def test_what_cannot_be_set(self, called):
+        done = called("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "weights=1")
         assert done.returncode == 2
         assert "NAME among: beta, stride, count, share, words (own:Mine)" in done.stderr
-        done = shell("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "count=1.5")
+        done = called("recover", "--random", "20x40", "-s", 3, "-m", "own:Mine", "--set", "count=1.5")
         assert "--set count` must be a whole number" in done.stderr
 
-    def test_images(self, shell, tmp_path):
+    def test_images(self, called, tmp_path):
         options = ("--max-iter", 3, "-m", "own:Mine")
-        done = shell("reconstruct", "camera", "--width", 60, "-s", 5, *options, "-m", "omp", "--out", "out")
+        done = called("reconstruct", "camera", "--width", 60, "-s", 5, *options, "-m", "omp", "--out", "out")
         assert done.returncode == 0, done.stderr
         assert {"mine.png", "mine-codes.npz", "omp.png"} <= {path.name for path in (tmp_path / "out").iterdir()}
-        done = shell("code", "out/original.png", "-s", 5, *options, "--out", "codes")
+        done = called("code", "out/original.png", "-s", 5, *options, "--out", "codes")
         assert done.returncode == 0, done.stderr
         assert "Mine(" in (tmp_path / "codes" / "codes.jsonl").read_text()
-        done = shell("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
+        done = called("denoise", "out/original.png", "--sigma", 9, "--stride", 20, *options)
         assert done.returncode == 0, done.stderr
-        done = shell("reconstruct", "camera", "--width", 60, "-s", 5, "-m", "own:Unfit", "-m", "omp", "--out", "rest")
+        done = called("reconstruct", "camera", "--width", 60, "-s", 5, "-m", "own:Unfit", "-m", "omp", "--out", "rest")
         assert done.returncode == 0, done.stderr
         assert "unfit: `method` must be another one" in done.stdout
         assert (tmp_path / "rest" / "omp.png").exists()
-        done = shell("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
+        done = called("reconstruct", "camera", "-m", "own:Mine", "-m", "own:ready")
         assert done.returncode == 2
         assert "got two solvers with the name 'mine'" in done.stderr
 

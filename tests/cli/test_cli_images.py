@@ -23,9 +23,9 @@ def photographs(tmp_path, rng):
 
 
 class TestReconstruct:
-    def test_one_photograph_two_methods(self, shell, photographs, tmp_path):
+    def test_one_photograph_two_methods(self, called, photographs, tmp_path):
         arguments = ("photos/0.png", "--sparsity", 20, "--method", "omp", "--method", "niht", "--max-iter", 50)
-        done = shell("reconstruct", *arguments, "--out", "out")
+        done = called("reconstruct", *arguments, "--out", "out")
         assert done.returncode == 0, done.stderr
         assert "patch SNR" in done.stdout
         assert "written: out/index.html" in done.stdout
@@ -44,10 +44,10 @@ class TestReconstruct:
         assert "http:" not in page
         assert "https:" not in page
 
-    def test_the_photograph_is_not_overwritten(self, shell, photographs, tmp_path):
+    def test_the_photograph_is_not_overwritten(self, called, photographs, tmp_path):
         before = (photographs / "0.png").read_bytes()
         (tmp_path / "original.png").write_bytes(before)
-        done = shell("reconstruct", "original.png", "--method", "omp", "-s", 3, "--width", 30, "--out", ".")
+        done = called("reconstruct", "original.png", "--method", "omp", "-s", 3, "--width", 30, "--out", ".")
         assert done.returncode == 2
         assert "would be overwritten" in done.stderr
         assert (tmp_path / "original.png").read_bytes() == before
@@ -72,26 +72,26 @@ class TestReconstruct:
 class TestLearn:
     OPTIONS = ("--patch", 6, "--atoms", 40, "--patches", 2000)
 
-    def test_learns_and_goes_on(self, shell, photographs, tmp_path):
+    def test_learns_and_goes_on(self, called, photographs, tmp_path):
         arguments = ("learn", "photos", *self.OPTIONS, "--validation", "photos")
-        done = shell(*arguments, "--rounds", 2, "--out", "mine.npz", "--plot", "atoms.png")
+        done = called(*arguments, "--rounds", 2, "--out", "mine.npz", "--plot", "atoms.png")
         assert done.returncode == 0, done.stderr
         assert "validation error" in done.stdout
         assert (tmp_path / "atoms.png").read_bytes().startswith(b"\x89PNG")
-        assert shell(*arguments, "--rounds", 4, "--out", "mine.npz").returncode == 0
-        assert shell(*arguments, "--rounds", 4, "--out", "other.npz", "--quiet").returncode == 0
+        assert called(*arguments, "--rounds", 4, "--out", "mine.npz").returncode == 0
+        assert called(*arguments, "--rounds", 4, "--out", "other.npz", "--quiet").returncode == 0
         mine, other = (sparsect.load_dictionary(tmp_path / name) for name in ("mine.npz", "other.npz"))
         np.testing.assert_array_equal(mine.Phi, other.Phi)
         assert (mine.Phi.shape, len(mine.rounds)) == ((36, 40), 4)
-        done = shell("reconstruct", "photos/1.png", "-s", 10, "--dictionary", "mine.npz", "--out", "out", "-q")
+        done = called("reconstruct", "photos/1.png", "-s", 10, "--dictionary", "mine.npz", "--out", "out", "-q")
         assert (done.returncode, done.stdout) == (0, "")
-        done = shell(*arguments, "--seed", 7, "--rounds", 5, "--out", "mine.npz")
+        done = called(*arguments, "--seed", 7, "--rounds", 5, "--out", "mine.npz")
         assert done.returncode == 2
         assert "mine.npz: was learned with other values of" in done.stderr
 
-    def test_the_table_has_all_rounds_after_resuming(self, shell, photographs):
+    def test_the_table_has_all_rounds_after_resuming(self, called, photographs):
         def rounds(last):
-            done = shell("learn", "photos", *self.OPTIONS, "--rounds", last, "--out", "mine.npz")
+            done = called("learn", "photos", *self.OPTIONS, "--rounds", last, "--out", "mine.npz")
             assert done.returncode == 0, done.stderr
             return [int(number) for number in re.findall(r"^│ (\d+) ", done.stdout, re.MULTILINE)]
 
@@ -125,22 +125,22 @@ class TestLearn:
 
 
 class TestRestore:
-    def test_denoise(self, shell, photographs, tmp_path, rng):
+    def test_denoise(self, called, photographs, tmp_path, rng):
         image = images.read_image(photographs / "0.png")
         images.write_image(tmp_path / "noisy.png", image + 25 / 255 * rng.standard_normal(image.shape))
-        done = shell("denoise", "noisy.png", "--truth", "photos/0.png", "--stride", 10)
+        done = called("denoise", "noisy.png", "--truth", "photos/0.png", "--stride", 10)
         assert done.returncode == 0, done.stderr
         assert "noise estimated: sigma 2" in done.stdout
         before, after = _psnr(done.stdout)
         assert after > before + 5
         assert images.read_image(tmp_path / "noisy-denoised.png").shape == image.shape
 
-    def test_inpaint(self, shell, photographs, tmp_path, rng):
+    def test_inpaint(self, called, photographs, tmp_path, rng):
         image = images.read_image(photographs / "1.png")
         mask = rng.random(image.shape) < 0.3
         images.write_image(tmp_path / "mask.png", mask.astype(float))
         images.write_image(tmp_path / "torn.png", np.where(mask, 0, image))
-        done = shell("inpaint", "torn.png", "--mask", "mask.png", "--truth", "photos/1.png", "--stride", 10)
+        done = called("inpaint", "torn.png", "--mask", "mask.png", "--truth", "photos/1.png", "--stride", 10)
         assert done.returncode == 0, done.stderr
         before, after = _psnr(done.stdout)
         assert after > before + 10

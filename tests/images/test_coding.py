@@ -245,19 +245,19 @@ def test_on_a_cluster(signals, dictionary, tmp_path):
         np.testing.assert_allclose(ours.toarray(), theirs.toarray(), atol=1e-6)
 
 
-def test_command_line(shell, signals, dictionary, tmp_path):
+def test_command_line(called, signals, dictionary, tmp_path):
     np.save(tmp_path / "x.npy", signals)
     dictionary.save(tmp_path / "d.npz")
     arguments = ("-d", "d.npz", "-s", "5", "--method", "ormp", "--rows", "100")
-    done = shell("code", "x.npy", *arguments)
+    done = called("code", "x.npy", *arguments)
     assert done.returncode == 0, done.stderr
     assert "230 signals in 3 partitions, 5.0 atoms each" in done.stdout
-    assert shell("code", "x.npy", *arguments, "--scheduler", "--workers", "1", "--out", "more").returncode == 0
-    assert shell("code", "x.npy", "-d", "d.npz", "-s", "101").returncode == 2
-    assert "`--workers` and `--tls`" in shell("code", "x.npy", "--workers", "2").stderr
+    assert called("code", "x.npy", *arguments, "--scheduler", "--workers", "1", "--out", "more").returncode == 0
+    assert called("code", "x.npy", "-d", "d.npz", "-s", "101").returncode == 2
+    assert "`--workers` and `--tls`" in called("code", "x.npy", "--workers", "2").stderr
     bad = signals.copy()
     bad[0] = np.inf
     np.save(tmp_path / "bad.npy", bad)
-    failed = shell("code", "bad.npy", *arguments, "--out", "bad")
+    failed = called("code", "bad.npy", *arguments, "--out", "bad")
     assert failed.returncode == 2
     assert "1 partitions could not be coded; bad-00000" in failed.stderr

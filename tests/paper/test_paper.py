@@ -303,23 +303,23 @@ class TestReport:
                 "gallery",
             }
 
-    def test_the_command(self, shell, tmp_path):
-        done = shell("experiment", "list")
+    def test_the_command(self, called, tmp_path):
+        done = called("experiment", "list")
         assert "vary-sparsity" in done.stdout
-        done = shell("experiment", "vary-sparcity")
+        done = called("experiment", "vary-sparcity")
         assert done.returncode == 2
         assert "Did you mean 'vary-sparsity'" in done.stderr
-        done = shell("experiment", "all", "--report-only")
+        done = called("experiment", "all", "--report-only")
         assert done.returncode == 2
         assert "got no rows" in done.stderr
 
-    def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, shell, tmp_path):
+    def test_the_command_shows_numbers_and_claims_nothing_that_was_not_seen(self, called, tmp_path):
         row = {"setting": SMALL.label, "run": 0, "beta": 0.5, "snr_db": 12.25}
         experiment = experiments(tmp_path / "out")["beta"]
         rows = Rows(tmp_path / "out" / "beta", settings_of(experiment))
         with rows.writing():
             rows.add("one", [row, row | {"beta": -0.5}])
-        done = shell("experiment", "beta", "--report-only", "--out", "out")
+        done = called("experiment", "beta", "--report-only", "--out", "out")
         assert done.returncode == 0, done.stderr
         assert "The range of beta" in done.stdout
         assert "beta = +0.5" in done.stdout

@@ -433,7 +433,7 @@ class TestCheckpoint:
         with pytest.raises(InputError, match="not a checkpoint"):
             run(problem, checkpoint=path)
 
-    def test_killed_by_ctrl_c_and_resumed_on_the_command_line(self, started, shell, tmp_path):
+    def test_killed_by_ctrl_c_and_resumed_on_the_command_line(self, started, called, tmp_path):
         arguments = ["recover", "--random", "100x250", "-s", "60", "--snr", "10", "--max-iter", "1000000"]
         arguments += ["--tol", "0", "--checkpoint", "run.npz", "--out", "x.npz"]
         process = started(*arguments)
@@ -448,5 +448,5 @@ class TestCheckpoint:
         stopped_at = int(np.load(tmp_path / "run.npz")["iteration"])
         assert stopped_at >= 100
         arguments[arguments.index("1000000")] = str(stopped_at + 5)
-        assert shell(*arguments).returncode == 0
+        assert called(*arguments).returncode == 0
         assert sparsect.load_result(tmp_path / "x.npz").n_iter.tolist() == [stopped_at + 5] * 10
