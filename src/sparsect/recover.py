@@ -56,9 +56,9 @@ def recover(
         The data. Each row is a separate signal. The result uses the array library and device of y, and the wider of the
         dtypes of Phi and y.
     sparsity : int or {'auto'}
-        The number of nonzeros allowed, from 0 to n. ``'auto'`` requires the annealed Difference Map and determines the
-        number for each signal: the smallest number that reaches ``noise_norm`` if that is given, otherwise the most
-        likely number.
+        The number of nonzeros allowed, from 0 to n. ``'auto'`` requires the default method or the annealed Difference
+        Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if that is given,
+        otherwise the most likely number.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from .backend.arrays import FloatArray, IntArray, epsilon, namespace, take_rows, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
+from .kernels.supports import sample_sizes
 from .operators import Operator
+from .operators.polishing import correlations, gram_in_memory
 from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem
 from .run.diagnosis import poor_fits
@@ -18,22 +21,32 @@ from .run.loop import solve
 from .run.result import Result
 from .run.trace import Clock
 from .solvers import AnnealedDifferenceMap, Automatic
+from .solvers.automatic.plan import SAMPLED, SEARCH_ONLY, stages_for
+from .solvers.base import Solver
+from .solvers.support_sampler import FLOOR
 
 # Nonzeros per measurement at the start of a search; the learned number depends little on it.
 START = 0.25
 # A fit is exact if its residual is at most this times machine epsilon times ||y||.
 ROUNDING = 100
-# Iterations of each trial of the smallest s.
-TRIAL = 150
+# Iterations of each trial of the smallest s, and of the messages from which chains start.
+TRIAL, MESSAGES = 150, 300
+# Sweeps of a chain of supports while it cools down, and afterwards.
+COOLING, COUNTED = 100, 100
+# What is added to squared residuals at the beginning, relative to ||y||^2.
+HOT = 0.1
 
 
 def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **options: Any) -> Result:
-    """Recover signals without a given sparsity, by an :class:`~sparsect.AnnealedDifferenceMap`.
+    """Recover signals without a given sparsity, by the default method or an :class:`~sparsect.AnnealedDifferenceMap`.
 
-    With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection, and x is
-    then recovered with this s. Without it, the solution has as many nonzeros as message passing expects after it has
-    learned the density of x and the noise level from the row, which maximizes their likelihood; the search before
-    starts with m/4 nonzeros.
+    With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection. Without
+    it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
+    taken. In both cases x is then recovered with this s.
+
+    If Phi is like a random matrix, or if the method is the annealed map, the solution has as many nonzeros as message
+    passing expects after it has learned the density of x and the noise level from the row, which maximizes their
+    likelihood; the search before starts with m/4 nonzeros.
 
     Parameters
     ----------
@@ -41,7 +54,7 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
         The operator Phi.
     y : array, shape (m,) or (batch, m)
         The data.
-    solver : AnnealedDifferenceMap
+    solver : Automatic or AnnealedDifferenceMap
         The method; others are rejected.
     noise_norm : float, array of shape (batch,) or None
         The norm of the noise.
@@ -58,31 +71,28 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     InputError
         If the method, the goal, Phi or an option does not allow an unknown sparsity.
     """
-    if isinstance(solver, Automatic):
-        solver = AnnealedDifferenceMap(solver.goal)
-    if not isinstance(solver, AnnealedDifferenceMap):
+    if not isinstance(solver, Automatic | AnnealedDifferenceMap):
         raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with the default method")
     m, n = operator.shape
-    start = min(n, max(1, round(START * m)))
-    if noise_norm is None:
-        problem = Problem(operator, y, start)
-        if solver.goal != "recovery" or not isinstance(problem.operator.to_scale.pseudo_inverse, OrthonormalBasis):
-            what = (
-                "for an approximation" if solver.goal != "recovery" else "with a Phi whose singular values are unknown"
-            )
-            raise reject("sparsity", f"'auto' {what}", "a number, or 'auto' with noise_norm")
-        result = solve(problem, dataclasses.replace(solver, learn_sparsity=True), **options)
+    problem = Problem(operator, y, min(n, max(1, round(START * m))), noise_norm)
+    if noise_norm is None and solver.goal != "recovery":
+        raise reject("sparsity", "'auto' for an approximation", "a number, or 'auto' with noise_norm")
+    if noise_norm is None and not (isinstance(solver, Automatic) and _is_sampled(problem)):
+        if not isinstance(problem.operator.to_scale.pseudo_inverse, OrthonormalBasis):
+            what = "'auto' with a Phi whose singular values are unknown"
+            raise reject("sparsity", what, "a number, or 'auto' with noise_norm")
+        result = solve(problem, AnnealedDifferenceMap(learn_sparsity=True), **options)
         return dataclasses.replace(result, sparsity="auto")
     for name in ("checkpoint", "callback"):
         if options.get(name) is not None:
-            raise reject(name, "a value with sparsity='auto' and noise_norm", "None, since several runs are made")
+            given = "noise_norm" if noise_norm is not None else "a Phi with columns that resemble each other"
+            raise reject(name, f"a value with sparsity='auto' and {given}", "None, since several runs are made")
     budget, check_fit = options.pop("max_seconds", None), options.pop("check_fit", True)
     if budget is not None:
         budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)
-    problem = Problem(operator, y, start, noise_norm)
     clock = Clock()
     with clock.running():
-        chosen = smallest_within(problem)
+        chosen = most_likely(problem) if noise_norm is None else smallest_within(problem, type(solver)("approximation"))
     parts = []
     for s, rows in _groups(np.arange(problem.batch), chosen):
         share = None if budget is None else budget * rows.size / problem.batch
@@ -93,7 +103,49 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     return whole.first() if problem.single else whole
 
 
-def smallest_within(problem: Problem) -> IntArray:
+def _is_sampled(problem: Problem) -> bool:
+    """Whether the default method samples supports of a few nonzeros."""
+    return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is not SEARCH_ONLY
+
+
+def most_likely(problem: Problem) -> IntArray:
+    """Sample the number of nonzeros of each row, and return its median.
+
+    One chain of supports starts hot and without nonzeros, another one from what message passing finds. The one with
+    the more probable supports decides. If even these have as many nonzeros as a chain may have, the number that
+    message passing expects is returned.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with a dense Phi.
+
+    Returns
+    -------
+    array of int, shape (batch,)
+        The number of nonzeros.
+    """
+    (m, n), scaled = problem.operator.shape, problem.take(np.arange(problem.batch)).to_scale()[0]
+    gram, squares = map(to_numpy, gram_in_memory(scaled.operator))
+    b, energy = map(to_numpy, correlations(scaled.operator, scaled.y))
+    method = AnnealedDifferenceMap(learn_sparsity=True)
+    messages = solve(scaled, method, max_iter=MESSAGES, record=(), check_fit=False)
+    expected = np.count_nonzero(to_numpy(messages.support), axis=1)
+    largest = min(m - 1, n, math.isqrt(int(SAMPLED["recovery"] * m)))
+    order = np.argsort(-np.abs(to_numpy(messages.x)), axis=1, kind="stable")[:, :largest]
+    cold = np.full(COUNTED, FLOOR)
+    cooling = HOT * (FLOOR / HOT) ** np.linspace(0, 1, COOLING, endpoint=False)
+    sizes, scores = [], []
+    for counts, floor in ((0 * expected, np.append(cooling, cold)), (np.minimum(expected, largest), cold)):
+        size, score = sample_sizes(gram, squares, b, energy, m, floor, order.copy(), counts)
+        sizes.append(np.median(size[:, -COUNTED // 2 :], axis=1))
+        scores.append(np.mean(score[:, -COUNTED // 2 :], axis=1))
+    likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
+    likely[likely >= largest] = expected[likely >= largest]
+    return likely
+
+
+def smallest_within(problem: Problem, solver: Solver) -> IntArray:
     """Find the smallest s for each row whose best fit is within the noise norm of y.
 
     ``problem.sparsity`` is tried first; it is doubled until it is sufficient, and then bisected. The best fit is
@@ -103,6 +155,8 @@ def smallest_within(problem: Problem) -> IntArray:
     ----------
     problem : Problem
         The problem, with a noise norm.
+    solver : Solver
+        The method that computes the fits.
 
     Returns
     -------
@@ -122,7 +176,7 @@ def smallest_within(problem: Problem) -> IntArray:
     while (trying := np.flatnonzero(growing | (high - low > 1))).size:
         trial = np.where(growing, high, (low + high) // 2)
         for s, rows in _groups(trying, trial[trying]):
-            misfit = _misfit(problem, rows, int(s))
+            misfit = _misfit(problem, solver, rows, int(s))
             reached = misfit <= noise_norm[rows] * (1 + 1e-6) + rounding[rows]
             high[rows[reached]], low[rows[~reached]] = s, s
             growing[rows[reached]] = False
@@ -135,11 +189,9 @@ def smallest_within(problem: Problem) -> IntArray:
     return high
 
 
-def _misfit(problem: Problem, rows: IntArray, s: int) -> FloatArray:
+def _misfit(problem: Problem, solver: Solver, rows: IntArray, s: int) -> FloatArray:
     """Return ||Phi x - y|| of the best fit with s nonzeros for each of the rows."""
-    result = solve(
-        problem.take(rows, s), AnnealedDifferenceMap("approximation"), max_iter=TRIAL, record=(), check_fit=False
-    )
+    result = solve(problem.take(rows, s), solver, max_iter=TRIAL, record=(), check_fit=False)
     return to_numpy(result.residual_norm)
 
 

@@ -1,10 +1,13 @@
 """Moves of single nonzeros, against covariance matrices and least squares computed directly."""
 
+import math
+
 import numpy as np
 import pytest
 
 import sparsect
-from sparsect.kernels.supports import Chains, sample
+from sparsect.kernels.supports import Chains, sample, sample_sizes
+from sparsect.kernels.supports.limits import LARGEST_RIDGE
 from sparsect.operators.polishing import polish
 
 pytestmark = pytest.mark.numerical
@@ -101,3 +104,49 @@ def test_no_exchange_improves_what_is_polished(rng, Phi):
         others = np.setdiff1d(np.arange(N), support)
         exchanges = [np.append(np.delete(support, p), k) for p in range(support.size) for k in others]
         assert all(residual(Phi, y[row], exchange) >= least * (1 - 1e-6) for exchange in exchanges)
+
+
+class TestSizes:
+    @pytest.mark.parametrize("kind", [float, complex])
+    def test_log_probabilities(self, rng, kind):
+        """Those of supports after one sweep: y is normal with covariance I + Phi_S Phi_S^H / ridge, up to a factor."""
+        m, n, rows = 20, 30, 20
+        Phi, y = (rng.standard_normal(shape).astype(kind) for shape in ((m, n), (rows, m)))
+        if kind is complex:
+            Phi, y = Phi + 1j * rng.standard_normal(Phi.shape), y + 1j * rng.standard_normal(y.shape)
+        y += rng.uniform(0, 2, (rows, 1)) * Phi[:, 2] + rng.uniform(0, 2, (rows, 1)) * Phi[:, 5]
+        Phi /= np.linalg.norm(Phi, axis=0)
+        gram, energy, floor = Phi.conj().T @ Phi, np.sum(np.abs(y) ** 2, axis=1), np.array([1e-3])
+        support, counts = np.zeros((rows, 10), dtype=np.int64), np.zeros(rows, dtype=np.int64)
+        sizes, scores = sample_sizes(gram, np.diag(gram).real.copy(), y @ Phi.conj(), energy, m, floor, support, counts)
+        np.testing.assert_array_equal(sizes[:, 0], counts)
+        assert np.unique(counts).size > 2
+        half = 1.0 if kind is complex else 0.5
+        for row, s in enumerate(counts):
+            columns = Phi[:, support[row, :s]]
+            covariance = np.eye(m) + columns @ columns.conj().T / LARGEST_RIDGE
+            left = (y[row].conj() @ np.linalg.solve(covariance, y[row])).real + floor[0] * energy[row]
+            expected = -half * (m * np.log(left / m) + np.linalg.slogdet(covariance)[1]) - np.log(math.comb(n, s))
+            np.testing.assert_allclose(scores[row, 0], expected, rtol=1e-9)
+
+    def test_fits_stay_accurate_over_many_moves(self, rng):
+        """Strong noise, so that columns come and go: probabilities agree with those of chains that start anew."""
+        Phi = rng.standard_normal((20, 30))
+        Phi /= np.linalg.norm(Phi, axis=0)
+        y = rng.standard_normal((3, 20)) + 2 * Phi[:, :3].sum(axis=1)
+        data = (Phi.T @ Phi, np.ones(30), y @ Phi, np.sum(y**2, axis=1), 20)
+        support, counts = np.zeros((3, 10), dtype=np.int64), np.zeros(3, dtype=np.int64)
+        sizes, scores = sample_sizes(*data, np.full(2000, 1e-9), support, counts)
+        assert np.isfinite(scores).all()
+        assert (np.std(sizes, axis=1) > 0.1).all()
+        for row in range(3):
+            assert np.unique(support[row, : counts[row]]).size == counts[row]
+
+    def test_rows_without_data_stay_empty(self, rng, Phi):
+        gram = Phi.T @ Phi
+        support, counts = np.array([[1, 2]]), np.array([2])
+        sizes, _ = sample_sizes(
+            gram, np.diag(gram).copy(), np.zeros((1, N)), np.zeros(1), M, np.ones(3), support, counts
+        )
+        assert not sizes.any()
+        assert counts == [0]

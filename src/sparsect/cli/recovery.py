@@ -100,8 +100,8 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
     names = ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "polish", "scale_columns", "device")
     limits = {name: options[name] for name in names}
     with _ProgressBar(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
-        # Finding the smallest s within the noise takes several runs, which one progress bar cannot show.
-        several = options["sparsity"] == "auto" and options["noise_norm"] is not None
+        # Finding s can take several runs, which one progress bar cannot show.
+        several = options["sparsity"] == "auto"
         limits |= {"noise_norm": options["noise_norm"], "callback": None if several else show}
         y = problem.y[0] if problem.single else problem.y
         result = sparsect_recover(problem.operator, y, options["sparsity"], solver, **limits)

@@ -152,6 +152,45 @@ def sample(
     over_rows(cpu.sample, batch, *settings, *arrays, work=work)
 
 
+def sample_sizes(
+    gram: Array, squares: Array, b: Array, energy: Array, measurements: int, floor: Array, support: Array, counts: Array
+) -> tuple[Array, Array]:
+    """Sample the number of nonzeros of every row from its posterior distribution.
+
+    Columns are added, moved and removed at random. The values of the nonzeros and the variance of the noise are
+    integrated out; before y is seen, all numbers of nonzeros are equally likely.
+
+    Parameters
+    ----------
+    gram, squares, b, energy, measurements : array and int
+        As for :func:`sample`, as NumPy arrays, for columns of norm 1.
+    floor : numpy.ndarray, shape (sweeps,)
+        What is added to the squared residuals in each sweep, relative to the squared norm of y. If it falls, chains
+        cool down.
+    support : numpy.ndarray of int, shape (batch, largest)
+        The supports, which are changed in place.
+    counts : numpy.ndarray of int, shape (batch,)
+        How many entries of each support are used, likewise.
+
+    Returns
+    -------
+    sizes : numpy.ndarray of int, shape (batch, sweeps)
+        The number of nonzeros after each sweep.
+    scores : numpy.ndarray, shape (batch, sweeps)
+        The log-probability of the support then, up to a constant.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    half = 1.0 if is_complex(b) else 0.5
+    batch, n = b.shape
+    sizes, scores = np.zeros((batch, floor.size), dtype=np.int64), np.zeros((batch, floor.size))
+    work = 4.0 * floor.size * support.shape[1] * n
+    settings = (gram, squares, half, measurements, floor, b, energy)
+    over_rows(cpu.sample_sizes, batch, *settings, support, counts, sizes, scores, work=work)
+    return sizes, scores
+
+
 def swap(
     gram: Array, squares: Array, b: Array, energy: Array, support: Array, counts: Array, limit: int
 ) -> tuple[Array, Array]:

@@ -17,5 +17,7 @@ GAIN, ROUNDING = 1e-9, 1e-13
 LARGEST_SLAB = 20.0
 # The smallest ridge for columns of norm 1: with a smaller one, rounding errors can make H indefinite.
 SMALLEST_RIDGE = 1e-9
+# The largest ridge if the number of nonzeros is unknown: smaller nonzeros would not stand out from the noise.
+LARGEST_RIDGE = 0.1
 # A column that takes the place of a dependent one is at least this far from the span of the others, if there is one.
 SEPARATE = 1e-2

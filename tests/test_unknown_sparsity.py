@@ -1,0 +1,118 @@
+"""Recovery without a given sparsity where columns of Phi resemble each other."""
+
+import numpy as np
+import pytest
+
+import sparsect
+from sparsect import InputError
+
+pytestmark = pytest.mark.numerical
+
+
+def correlated(rng, m, n, rho=0.9):
+    """Columns of which each resembles the one before it."""
+    columns = [rng.standard_normal(m)]
+    for _ in range(n - 1):
+        columns.append(rho * columns[-1] + (1 - rho**2) ** 0.5 * rng.standard_normal(m))
+    return np.array(columns).T
+
+
+def ill_conditioned(rng, m, n, condition=1e4):
+    U, V = (np.linalg.qr(rng.standard_normal((size, m)))[0] for size in (m, n))
+    return U * np.geomspace(1, 1 / condition, m) @ V.T
+
+
+def measured(rng, Phi, s, batch, noise=0.0):
+    x = np.zeros((batch, Phi.shape[1]))
+    for row in x:
+        row[rng.permutation(row.size)[:s]] = rng.choice([-1.0, 1.0], s) * rng.uniform(0.5, 2, s)
+    clean = x @ Phi.T
+    size = np.linalg.norm(clean, axis=1, keepdims=True) / Phi.shape[0] ** 0.5
+    return x, clean + noise * size * rng.standard_normal(clean.shape)
+
+
+@pytest.mark.parametrize(("m", "n", "s"), [(80, 240, 6), (200, 60, 12)])
+def test_coherent_columns(rng, m, n, s):
+    Phi = correlated(rng, m, n)
+    x, y = measured(rng, Phi, s, 8, 0.05)
+    result, known = sparsect.recover(Phi, y, "auto"), sparsect.recover(Phi, y, s)
+    assert result.sparsity == "auto"
+    assert (np.abs(result.support.sum(axis=1) - s) <= 3).all()
+    assert sparsect.snr_db(x, result.x).mean() > sparsect.snr_db(x, known.x).mean() - 1
+    assert (result.inclusion_probability.sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("kind", [correlated, ill_conditioned])
+def test_without_noise_the_number_is_exact(rng, kind):
+    Phi = kind(rng, 80, 200)
+    x, y = measured(rng, Phi, 8, 5)
+    result = sparsect.recover(Phi, y, "auto")
+    np.testing.assert_array_equal(result.support, x != 0)
+    np.testing.assert_allclose(result.x, x, atol=1e-6)
+
+
+def test_a_row_alone_has_the_same_number(rng):
+    Phi = correlated(rng, 60, 150)
+    _, y = measured(rng, Phi, 5, 4, 0.1)
+    together = sparsect.recover(Phi, y, "auto")
+    for row in range(4):
+        alone = sparsect.recover(Phi, y[row], "auto")
+        np.testing.assert_array_equal(alone.support, together.support[row])
+        np.testing.assert_allclose(alone.x, together.x[row], atol=1e-8)
+
+
+def test_units_of_columns_do_not_matter(rng):
+    Phi, units = correlated(rng, 60, 150), 10 ** rng.uniform(-3, 3, 150)
+    x, y = measured(rng, Phi, 5, 2)
+    np.testing.assert_array_equal(sparsect.recover(Phi * units, y, "auto").support, x != 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+def test_dtypes(rng, dtype):
+    Phi = correlated(rng, 60, 150).astype(dtype)
+    x, y = measured(rng, Phi, 5, 2)
+    result = sparsect.recover(Phi, y.astype(dtype), "auto")
+    assert result.x.dtype == dtype
+    np.testing.assert_array_equal(result.support, x != 0)
+
+
+def test_noise_and_zeros_have_few_nonzeros(rng):
+    Phi, y = correlated(rng, 100, 200), rng.standard_normal((4, 100))
+    y[0] = 0
+    result = sparsect.recover(Phi, y, "auto", check_fit=False)
+    assert not result.x[0].any()
+    assert (result.support.sum(axis=1) <= 8).all()
+
+
+def test_repeated_and_empty_columns(rng):
+    Phi = correlated(rng, 40, 60)
+    Phi[:, 20:40], Phi[:, 50:] = Phi[:, :20], 0
+    _, y = measured(rng, Phi, 4, 3, 0.05)
+    result = sparsect.recover(Phi, y, "auto", check_fit=False)
+    assert np.isfinite(result.x).all()
+    assert (result.support.sum(axis=1) <= 6).all()
+
+
+def test_more_nonzeros_than_chains_allow(rng):
+    """The number then comes from message passing."""
+    Phi = correlated(rng, 400, 380, 0.6)
+    x, y = measured(rng, Phi, 300, 1, 0.01)
+    result = sparsect.recover(Phi, y, "auto")
+    assert result.support.sum() > 250
+    assert sparsect.snr_db(x, result.x) > 20
+
+
+def test_with_the_noise_level_the_default_method_recovers(rng):
+    Phi = correlated(rng, 80, 240)
+    x, y = measured(rng, Phi, 6, 4, 0.05)
+    noise_norm = np.linalg.norm(y - x @ Phi.T, axis=1)
+    result = sparsect.recover(Phi, y, "auto", noise_norm=noise_norm)
+    assert result.source is not None
+    assert (result.support.sum(axis=1) <= 6).all()
+    assert sparsect.snr_db(x, result.x).mean() > 15
+
+
+@pytest.mark.parametrize("option", [{"checkpoint": "run.npz"}, {"callback": lambda run: None}])
+def test_several_runs_are_neither_saved_nor_watched(rng, option):
+    with pytest.raises(InputError, match="several runs"):
+        sparsect.recover(correlated(rng, 20, 40), rng.standard_normal(20), "auto", **option)
