@@ -33,7 +33,7 @@ from sparsect.operators.polishing import polish
 
 HERE = Path(__file__).parent
 SEED, PROBLEMS = 17_000_000, 10
-DEFAULT, YARDSTICK = "auto", "yardstick"
+DEFAULT, YARDSTICK, UNKNOWN = "auto", "yardstick", "unknown s"
 # Differences below the first are level, above the second behind: in dB, and in percent of the sources.
 LEVEL = {PLACES: (0.5, 3.0)}
 LEVEL_DB = (0.05, 0.3)
@@ -149,8 +149,10 @@ def contenders(kind):
         # Where nothing but the fit counts, there is no noise that the criterion could be told.
         if installed(PACKAGES[label.split()[0]]) and not (kind.measure == FIT and label == "scikit-learn lasso"):
             yield label
-    if kind.measure != FIT and kind.decibels is not None:
-        yield YARDSTICK
+    if kind.measure != FIT:
+        yield UNKNOWN
+        if kind.decibels is not None:
+            yield YARDSTICK
 
 
 def here(case, method):
@@ -172,12 +174,16 @@ def measured(label, methods, seed, problems, folder):
             warnings.simplefilter("ignore")
             if method in sparsect.METHODS:
                 z, fitted, source = here(case, method)
+            elif method == UNKNOWN:
+                z = sparsect.recover(case.operator, case.y, "auto", record=(), check_fit=False).x * case.norms
             else:
                 z = posterior_mean(case) if method == YARDSTICK else PEERS[method](case)
             seconds = (time.perf_counter() - start) / problems
-            z = sparsect.project_sparse(np.where(np.isfinite(z), z, 0.0), case.kind.sparsity)
+            z = np.where(np.isfinite(z), z, 0.0)
+            if method != UNKNOWN:
+                z = sparsect.project_sparse(z, case.kind.sparsity)
             scores = {method: case.score(z)}
-            if not fitted and method != YARDSTICK:
+            if not fitted and method not in (YARDSTICK, UNKNOWN):
                 scores[f"{method}, refitted"] = case.score(refit(unit, case.y, z))
             if method in sparsect.METHODS:
                 scores[f"{method}, polished"] = case.score(polish(unit, case.y, z)[0])
@@ -197,7 +203,7 @@ def tables(rows):
 
 def compared(kind, scores):
     """Best of the others, by how much the default is behind it, the standard error of that, and a word for it."""
-    others = {name: values for name, values in scores.items() if name not in (DEFAULT, YARDSTICK)}
+    others = {name: values for name, values in scores.items() if name not in (DEFAULT, YARDSTICK, UNKNOWN)}
     if not others:
         return None
     # Among equals, another method rather than the default with another ending.
@@ -233,11 +239,11 @@ def summary(found):
 
 
 def group_table(found, sources):
-    yield "| | | default | yardstick | best of the others | behind by | | best package | the default's answers |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "| | | default | unknown s | yardstick | best of the others | behind by | | best package | the default's answers |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for label, scores in found.items():
         kind, outcome = KINDS[label], compared(KINDS[label], scores)
-        yardstick = f"{scores[YARDSTICK].mean():.2f}" if YARDSTICK in scores else ""
+        unknown, yardstick = (f"{scores[name].mean():.2f}" if name in scores else "" for name in (UNKNOWN, YARDSTICK))
         cells = ["", "", ""]
         if outcome:
             best, behind, error, word = outcome
@@ -247,7 +253,7 @@ def group_table(found, sources):
         cells.append(f"{packages[package]:.2f} {package}" if package else "")
         parts = ", ".join(f"{part} {count}" for part, count in sources.get(label, {}).items())
         seen = "developed" if kind.developed else "unseen"
-        cells = [label, seen, f"**{scores[DEFAULT].mean():.2f}**", yardstick, *cells, parts]
+        cells = [label, seen, f"**{scores[DEFAULT].mean():.2f}**", unknown, yardstick, *cells, parts]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -419,7 +425,8 @@ def main():
 
 TEXT = (
     "Mean SNR of x in dB, in units in which all columns of Phi have norm 1; exact answers count as 100 dB. Yardstick: "
-    "posterior mean of a Gibbs sampler that is told prior and noise and starts at the truth, cut to s entries. Behind "
+    "posterior mean of a Gibbs sampler that is told prior and noise and starts at the truth, cut to s entries. Unknown s: "
+    '`recover(Phi, y, "auto")`. Behind '
     "by: mean of the differences and its standard error, negative where the default is ahead. The last column: which "
     "part of the default gave how many answers."
 )

@@ -130,6 +130,21 @@ class Problem:
             x=None if self.x is None else take_rows(self.x, rows),
         )
 
+    def with_noise_norm(self, noise_norm: Array) -> Problem:
+        """Return the same problem with another level of noise.
+
+        Parameters
+        ----------
+        noise_norm : array, shape (batch,)
+            Norm of the noise, in the library and precision of y.
+
+        Returns
+        -------
+        Problem
+            The problem, which shares everything else with this one.
+        """
+        return self._replaced(noise_norm=noise_norm)
+
     def in_double(self) -> Problem:
         """Convert the problem to double precision.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import FloatArray, IntArray, epsilon, namespace, take_rows, to_numpy
+from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, namespace, take_rows, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
 from .kernels.supports import sample_sizes
@@ -93,12 +93,19 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     clock = Clock()
     with clock.running():
         chosen = most_likely(problem) if noise_norm is None else smallest_within(problem, type(solver)("approximation"))
-    parts = []
-    for s, rows in _groups(np.arange(problem.batch), chosen):
-        share = None if budget is None else budget * rows.size / problem.batch
-        part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
-        parts.append((rows, part))
-    whole = _whole(parts, clock.seconds)
+    parts, waiting = [], np.arange(problem.batch)
+    while waiting.size:
+        missed = np.zeros(problem.batch, dtype=bool)
+        for s, rows in _groups(waiting, chosen[waiting]):
+            share = None if budget is None else budget * rows.size / problem.batch
+            part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
+            parts.append((rows, part))
+            # A trial may have been luckier than the run itself.
+            if noise_norm is not None and solver.goal == "approximation" and s < min(m, n):
+                missed[rows] = ~_within(problem, rows, to_numpy(part.residual_norm))
+        waiting = np.flatnonzero(missed)
+        chosen[waiting] += 1
+    whole = _whole(parts, problem.batch, clock.seconds)
     warn((), poor_fits(problem, solver, whole) if check_fit else ())
     return whole.first() if problem.single else whole
 
@@ -169,15 +176,13 @@ def smallest_within(problem: Problem, solver: Solver) -> IntArray:
         If no x is within the noise norm of y.
     """
     batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
-    # Without noise, rounding errors limit how close a fit comes to y.
-    rounding = ROUNDING * epsilon(problem.y) * row_norms(problem.y)
     low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
     growing = np.ones(batch, dtype=bool)
     while (trying := np.flatnonzero(growing | (high - low > 1))).size:
         trial = np.where(growing, high, (low + high) // 2)
         for s, rows in _groups(trying, trial[trying]):
             misfit = _misfit(problem, solver, rows, int(s))
-            reached = misfit <= noise_norm[rows] * (1 + 1e-6) + rounding[rows]
+            reached = _within(problem, rows, misfit)
             high[rows[reached]], low[rows[~reached]] = s, s
             growing[rows[reached]] = False
             more = ~reached & growing[rows]
@@ -195,14 +200,22 @@ def _misfit(problem: Problem, solver: Solver, rows: IntArray, s: int) -> FloatAr
     return to_numpy(result.residual_norm)
 
 
+def _within(problem: Problem, rows: IntArray, misfit: FloatArray) -> BoolArray:
+    """Whether a misfit of each of the rows is within the noise norm, up to rounding errors."""
+    rounding = ROUNDING * epsilon(problem.y) * row_norms(problem.y)[rows]
+    return np.asarray(misfit <= to_numpy(problem.noise_norm)[rows] * (1 + 1e-6) + rounding)
+
+
 def _groups(rows: IntArray, values: IntArray) -> list[tuple[Any, IntArray]]:
     """Return the distinct values, each with the rows that have it."""
     return [(value, rows[values == value]) for value in np.unique(values)]
 
 
-def _whole(parts: list[tuple[IntArray, Result]], seconds: float) -> Result:
-    """Join the results of groups of rows in the order of the rows, without history; ``seconds`` adds to their time."""
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+def _whole(parts: list[tuple[IntArray, Result]], batch: int, seconds: float) -> Result:
+    """Join the last results of all rows in their order, without history; ``seconds`` adds to their time."""
+    rows = np.concatenate([rows for rows, _ in parts])
+    order = np.empty(batch, dtype=np.int64)
+    order[rows] = np.arange(rows.size)
     results = [result for _, result in parts]
     xp = namespace(results[0].x)
     values: dict[str, Any] = {

@@ -35,7 +35,7 @@ SURE = 1e-2
 # the sampler makes as many visits as cost the same.
 ITERATION, VISIT = 4.0, (2.5, 10.0)
 # The smallest and the largest number of sweeps for each iteration.
-FEWEST, MOST = 0.3, 2.0
+SWEEPS = 0.3, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,28 @@ class SupportSampler(Solver):
         return narrow(keep_largest(concluded(problem, state, 0).answer, problem.sparsity), problem.y)
 
 
-def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> SamplerState:
+def sweeps(problem: Problem, work: float, least: float, most: float) -> float:
+    """Return the number of sweeps over the support for each iteration.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+    work : float
+        The number of multiplications of an iteration for each column of Phi.
+    least, most : float
+        The limits of what is returned.
+
+    Returns
+    -------
+    float
+        As many sweeps as take so many multiplications.
+    """
+    s = max(problem.sparsity, 1)
+    return min(max(work / (s * (VISIT[0] * s + VISIT[1])), least), most)
+
+
+def advance(problem: Problem, state: SamplerState, parts: Sequence[float], rate: float | None = None) -> SamplerState:
     """Continue the running chain of every row.
 
     Parameters
@@ -209,6 +230,9 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
         The current state.
     parts : sequence of float
         For each iteration, the part of the chain that has passed, from 0 to 1.
+    rate : float, optional
+        The number of sweeps for each iteration, possibly below 1. The default is as many as cost no more than an
+        iteration of the Difference Map.
 
     Returns
     -------
@@ -218,8 +242,7 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     m, s = problem.operator.shape[0], problem.sparsity
     if s == 0 or not len(parts):
         return state
-    # As many sweeps as cost no more than an iteration of the Difference Map, possibly none in some iterations.
-    rate = float(np.clip(ITERATION * m / (s * (VISIT[0] * s + VISIT[1])), FEWEST, MOST))
+    rate = sweeps(problem, ITERATION * m, *SWEEPS) if rate is None else rate
     before = int(to_numpy(state.taken)[0]) + np.arange(len(parts))
     counts = np.floor((before + 1) * rate).astype(np.int64) - np.floor(before * rate).astype(np.int64)
     heat = np.repeat(np.maximum(0.0, 1 - np.asarray(parts) / COOLING), counts)
@@ -231,8 +254,8 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float]) -> Sa
     known = problem.noise_norm is not None
     floor = _floor(state.energy, m)
     sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
-    sweeps = state.sweeps + int(np.count_nonzero(recorded))
-    return dataclasses.replace(state, sweeps=sweeps, taken=xp.asarray(state.taken) + len(parts), **changing)
+    count = state.sweeps + int(np.count_nonzero(recorded))
+    return dataclasses.replace(state, sweeps=count, taken=xp.asarray(state.taken) + len(parts), **changing)
 
 
 def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState:

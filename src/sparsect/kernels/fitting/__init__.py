@@ -6,14 +6,15 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backend.arrays import Array, contiguous, is_complex
+from ...backend.arrays import Array, contiguous, is_complex, is_single
 from ...backend.engines import has_kernels, worth_compiling
 from ...backend.norms import conj
 from . import plain
 
-# A unit column is dependent if its squared distance from the span of the others, per entry, is at most this, which is
-# the level of rounding errors.
-DEPENDENT = 4 * 2.0**-52
+# What is added to the squared norms of unit columns for each column of a support, so that dependent columns share small
+# coefficients instead of getting large ones that cancel. In double precision it is the level of rounding errors in
+# products of columns; in single precision, coefficients up to its inverse square root can still be told apart.
+RIDGE = {"single": 1e-10, "double": 4 * 2.0**-52}
 
 
 class DensePhi(Protocol):
@@ -61,7 +62,7 @@ def corrects_rounding(y: Array, support: Array) -> bool:
 def fit(dense: DensePhi, y: Array, support: Array) -> Array:
     """Minimize ||Phi x - y|| over all x that vanish outside ``support``, for every row.
 
-    Columns that depend linearly on others of the same support get small coefficients or zeros.
+    Columns of a support that depend on each other share small coefficients.
 
     Parameters
     ----------
@@ -77,6 +78,7 @@ def fit(dense: DensePhi, y: Array, support: Array) -> Array:
     array, shape (batch, n)
         The least-squares solutions.
     """
+    ridge = RIDGE["single" if is_single(y) else "double"]
     if worth_compiling(y, support):
         from ...backend.parallel import over_rows
         from . import cpu
@@ -84,11 +86,11 @@ def fit(dense: DensePhi, y: Array, support: Array) -> Array:
         (m, n), batch = dense.shape, y.shape[0]
         x = np.empty((batch, n), dtype=y.dtype)
         size = int(np.max(np.count_nonzero(support, axis=-1)))
-        problem = (dense.double_gram_matrix, dense.columns, contiguous(y), support, DEPENDENT * max(m, n), x)
+        problem = (dense.double_gram_matrix, dense.columns, contiguous(y), support, ridge, x)
         over_rows(cpu.fit, batch, *problem, work=size**3 / 3 + 4 * size * m)
         return x
     if has_kernels(support) and not is_complex(y):
         from . import gpu
 
-        return gpu.fit(dense.double_gram_matrix, dense.Phi, y, support, DEPENDENT)
+        return gpu.fit(dense.double_gram_matrix, dense.Phi, y, support, ridge)
     return plain.fit(dense.gram_matrix, y @ conj(dense.Phi), support)

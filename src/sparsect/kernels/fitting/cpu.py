@@ -1,6 +1,6 @@
 """Least squares on a support, row by row: gather the normal equations, factor them, solve, and correct once.
 
-Columns are scaled to norm 1. A column that depends linearly on the previous ones, up to rounding, gets coefficient 0.
+Columns are scaled to norm 1, and a small ridge keeps the equations of dependent columns solvable.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from ...backend.parallel import compiled
 
 
 @compiled
-def _factor(L, k, dependent):
+def _factor(L, k, least):
     """Compute the Cholesky factor of the leading k x k part of L in place, four rows at a time to reuse what is read.
 
-    At the end of the matrix, several of the four may be the same row, which then gets the same values.
+    Squared pivots below ``least`` are rounding errors. At the end of the matrix, several of the four may be the same
+    row, which then gets the same values.
     """
     for start in range(0, k, 4):
         end = min(start + 4, k)
@@ -39,11 +40,11 @@ def _factor(L, k, dependent):
             rest = row[i]
             for q in range(i):
                 rest -= row[q] * row[q]
-            row[i] = np.sqrt(rest) if rest > dependent else np.inf
+            row[i] = np.sqrt(max(rest, least))
 
 
 @compiled
-def fit(first, last, gram, columns, y, support, dependent, out):
+def fit(first, last, gram, columns, y, support, ridge, out):
     """Write argmin ||Phi x - y|| over x that vanish outside ``support`` to ``out``, in rows ``first`` to ``last``.
 
     Parameters
@@ -51,7 +52,7 @@ def fit(first, last, gram, columns, y, support, dependent, out):
     gram : (n, n), Phi^T Phi in double precision
     columns : (n, m), the columns of Phi, one after the other
     y : (batch, m); support : (batch, n), true or false
-    dependent : squared distance from the span of other columns, at unit norm, up to which a column is dependent
+    ridge : added to the squared norms of columns, at unit norm, for each column of a support
     out : (batch, n)
     """
     n, m = columns.shape
@@ -77,7 +78,8 @@ def fit(first, last, gram, columns, y, support, dependent, out):
             source = gram[places[i]]
             for j in range(i + 1):
                 L[i, j] = source[places[j]] * length[i] * length[j]
-        _factor(L, k, dependent)
+            L[i, i] += ridge * k
+        _factor(L, k, ridge * k)
         for j in range(m):
             residual[j] = y[row, j]
         for _ in range(2):

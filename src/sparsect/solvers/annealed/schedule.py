@@ -10,10 +10,13 @@ from ...kernels.search import Schedule
 from ...operators.pseudo_inverse import OrthonormalBasis
 from ...problems import Problem
 
-# alpha at the beginning and at the end of the search, relative to the mean squared norm of Phi's columns.
-ALPHA = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}
+# alpha at the beginning and at the end of a search of so many steps, for columns of unit norm in the mean square.
+ALPHA, STEPS = {"recovery": (0.03, 0.5), "approximation": (0.15, 1.0)}, 1000
+# A search for an approximation with another number of steps starts with an alpha that is larger by the square root of
+# how much shorter it is, but not above this: it has no time to wander.
+HARDEST = 0.65
 # For approximation: the fraction of the s entries kept at first, and the fraction of the search after which all are.
-FEWER, GROWING = 0.5, 0.8
+FEWER, GROWING = 0.3, 0.8
 # For recovery: the fraction of the run spent on the search if messages follow, and the fraction of the search, at its
 # end, that is averaged.
 SEARCHING, AVERAGED = 0.8, 0.5
@@ -76,13 +79,15 @@ class Plan:
         """
         return fraction / SEARCHING if self.messages else fraction
 
-    def alpha(self, searched: float) -> float:
+    def alpha(self, searched: float, taken: float = 0) -> float:
         """Return the relaxation of the data set.
 
         Parameters
         ----------
         searched : float
             The fraction of the search that has passed, from 0 to 1.
+        taken : float, optional
+            The number of steps in which it has passed; it tells how long the search will be.
 
         Returns
         -------
@@ -90,6 +95,9 @@ class Plan:
             The parameter alpha.
         """
         first, last = ALPHA[self.goal]
+        if self.goal == "approximation":
+            steps = round(taken / searched) if searched > 0 else 0
+            first = min(HARDEST, first * math.sqrt(STEPS / max(steps, 1)))
         return float(first * (last / first) ** searched * self.column_energy)
 
     def kept(self, searched: float) -> int:
@@ -127,13 +135,15 @@ class Plan:
         """
         return self.goal == "recovery" and searched >= 1 - AVERAGED
 
-    def schedule(self, searched: Sequence[float]) -> Schedule:
+    def schedule(self, searched: Sequence[float], taken: float) -> Schedule:
         """Return the schedule of several steps.
 
         Parameters
         ----------
         searched : sequence of float
             The fraction of the search that has passed before each step.
+        taken : float
+            The number of steps before the first of them.
 
         Returns
         -------
@@ -141,7 +151,7 @@ class Plan:
             The relaxation, the number of entries kept and whether points are averaged, for each step.
         """
         return Schedule(
-            alphas=[self.alpha(part) for part in searched],
+            alphas=[self.alpha(part, taken + number) for number, part in enumerate(searched)],
             kept=[self.kept(part) for part in searched],
             averaged=[self.averages(part) for part in searched],
         )

@@ -19,7 +19,9 @@ RELAXATION = 1.5
 CHANGING = ("x", "image", "sparse", "criterion", "taken", "unchanged", "total", "power", "count")
 
 
-def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: float) -> tuple[AnnealedState, Array]:
+def search_step(
+    problem: Problem, state: AnnealedState, plan: Plan, searched: float, taken: float
+) -> tuple[AnnealedState, Array]:
     """Take one step of the over-relaxed map.
 
     Parameters
@@ -32,6 +34,8 @@ def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: fl
         The schedule of the run.
     searched : float
         The fraction of the search that has passed.
+    taken : float
+        The number of steps in which it has passed.
 
     Returns
     -------
@@ -40,7 +44,7 @@ def search_step(problem: Problem, state: AnnealedState, plan: Plan, searched: fl
     changed : array of bool, shape (batch,)
         Whether the support of the point of A has changed.
     """
-    data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched))), plan.kept(searched)
+    data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched, taken))), plan.kept(searched)
     w, w_image = data.correction(state.image, state.target, state.radius)
     u, x, change, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
     image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import Array, FloatArray, is_single, namespace, on_host
+from ...backend.arrays import Array, FloatArray, is_single, namespace, on_host, to_numpy
 from ...backend.checks import choice, reject, truth_value
 from ...backend.norms import norm
 from ...kernels.search import search_steps
@@ -52,8 +52,9 @@ class AnnealedDifferenceMap(Solver):
     goal : {'recovery', 'approximation'}, optional
         ``'recovery'`` minimizes the error of x: alpha goes from 0.03 to 0.5, and the solution is the thresholded
         posterior mean, or the thresholded average if the singular values of Phi are not known or if the average fits
-        much better. ``'approximation'`` minimizes the error of Phi x: alpha goes from 0.15 to 1, the number of entries
-        kept grows from s/2 to s, and the solution is the last point of A, refitted.
+        much better. ``'approximation'`` minimizes the error of Phi x: alpha goes from 0.15 to 1 in 1,000
+        iterations (a shorter run starts with a larger alpha), the number of entries kept grows from 0.3 s to s, and the
+        solution is the last point of A, refitted.
     learn_sparsity : bool, optional
         Whether to keep the number of nonzeros that message passing expects, after learning the density of x and the
         noise level from each row, instead of s. The search still starts from s, but the solution depends little on it.
@@ -146,7 +147,14 @@ class AnnealedDifferenceMap(Solver):
             **messages,
         )
 
-    def step(self, problem: Problem, state: AnnealedState, fraction: float = 0.0, begun: bool = False) -> AnnealedState:
+    def step(
+        self,
+        problem: Problem,
+        state: AnnealedState,
+        fraction: float = 0.0,
+        begun: bool = False,
+        taken: float | None = None,
+    ) -> AnnealedState:
         """Take one step of the search or of message passing, as the schedule demands."""
         xp, plan = namespace(state.criterion), Plan.of(problem, self.goal)
         searched = plan.searched(fraction)
@@ -154,7 +162,8 @@ class AnnealedDifferenceMap(Solver):
             begun = begun or bool(xp.any(state.passes_messages))
             after, changed = message_step(problem, state, begun, partial(self._nonzeros, problem))
         else:
-            after, changed = search_step(problem, state, plan, min(searched, 1.0))
+            taken = _taken(state) if taken is None else taken
+            after, changed = search_step(problem, state, plan, min(searched, 1.0), taken)
         still = xp.where(changed, 0 * state.unchanged, state.unchanged + 1)
         return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
 
@@ -194,16 +203,16 @@ class AnnealedDifferenceMap(Solver):
         searching = list(itertools.takewhile(lambda part: part <= 1, map(plan.searched, fractions)))
         if searching and isinstance(inverse, SingularVectors):
             changing = {name: getattr(state, name) for name in CHANGING}
-            schedule = plan.schedule(searching)
+            schedule = plan.schedule(searching, _taken(state))
             found = search_steps(inverse.basis, state.target, schedule, RELAXATION, goal, changing)
             if found is not None:
                 return dataclasses.replace(state, **found[0]), found[1]
         if on_host(state.x):
             return self.step(problem, state, fractions[0]), 1
-        ahead = fractions[: len(searching) or None]
+        ahead, taken = fractions[: len(searching) or None], _taken(state)
         for number, fraction in enumerate(ahead):
             # The first of these steps may still belong to the search, and the second may start the messages.
-            after = self.step(problem, state, fraction, begun=not searching and number > 1)
+            after = self.step(problem, state, fraction, begun=not searching and number > 1, taken=taken + number)
             state = cast(AnnealedState, kept_where_done(goal, state, after))
         return state, len(ahead)
 
@@ -229,3 +238,8 @@ class AnnealedDifferenceMap(Solver):
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
         kept = (size > least * xp.max(size, axis=-1)[:, None]) | state.passes_messages[:, None]
         return xp.where(kept, answer, xp.zeros_like(answer))
+
+
+def _taken(state: AnnealedState) -> float:
+    """Return the number of steps that rows have taken; those that were finished earlier do not count."""
+    return float(to_numpy(state.taken).max(initial=0.0))

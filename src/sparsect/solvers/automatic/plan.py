@@ -11,9 +11,8 @@ from ...problems import Problem
 # Phi is like a random matrix if no two columns have a larger cosine than this, or than this multiple of the largest
 # cosine that is to be expected among as many random vectors.
 COHERENT, EXPECTED, HIGHEST = 0.5, 1.25, 0.9
-# Supports are sampled if s^2 is at most this multiple of m: beyond, sweeps are too expensive. For an approximation,
-# where nothing is averaged, chains must be longer to be of use.
-SAMPLED = {"recovery": 64.0, "approximation": 1.0}
+# Supports are sampled if s^2 is at most this multiple of m: beyond, sweeps are too expensive.
+SAMPLED = {"recovery": 64.0, "approximation": 16.0}
 # The largest number of columns whose Gram matrix is kept in memory.
 COLUMNS = 8192
 
@@ -79,9 +78,11 @@ STAGES = {
         Stage(Kind.CHAIN, 0.85, 1.0),
     ),
     "approximation": (
-        Stage(Kind.CHAIN, 0.0, 0.15),
-        Stage(Kind.CHAIN, 0.15, 0.3),
-        Stage(Kind.SEARCH, 0.3, 1.0),
+        Stage(Kind.SEARCH, 0.0, 0.4),
+        Stage(Kind.CHAIN, 0.4, 0.55),
+        Stage(Kind.CHAIN, 0.55, 0.7),
+        Stage(Kind.CHAIN, 0.7, 0.85),
+        Stage(Kind.CHAIN, 0.85, 1.0),
     ),
 }
 

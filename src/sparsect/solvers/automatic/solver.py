@@ -32,6 +32,7 @@ from ..support_sampler import (
     concluded,
     narrow,
     restarted,
+    sweeps,
 )
 from .easy import Easy, solve_easy
 from .plan import Kind, Stage, stages_for
@@ -39,6 +40,12 @@ from .plan import Kind, Stage, stages_for
 # What gave the answer of a row: the values of ``Result.source``.
 DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
 NAMES = np.dtype("<U8")
+# Chains for an approximation end with a noise of this part of the smallest residual, so that they settle in good fits.
+COLD = 0.3
+# Multiplications per column that chains for an approximation may spend in an iteration (for each row of Phi, and
+# besides), and the smallest and the largest number of sweeps. They get less than for recovery, since the map is fast on the many
+# signals that are usually approximated.
+WORK, SWEEPS = (1.0, 100.0), (0.1, 0.5)
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
 
@@ -98,7 +105,7 @@ class Automatic(Solver):
     goal : {'recovery', 'approximation'}, optional
         ``'recovery'`` minimizes the error of x: the answer is a posterior mean, which is the best fit where the noise
         is small. ``'approximation'`` minimizes the error of Phi x: the answer is the best fit found by the map and, if
-        s is small, by the chains, improved by exchanges of single columns.
+        s^2 <= 16 m, by four chains that cool down further than for recovery, improved by exchanges of single columns.
 
     Notes
     -----
@@ -199,7 +206,7 @@ class Automatic(Solver):
         """Begin a stage: the running chain ends, and rows settle whose chains agree."""
         settled, unchanged, sampler = state.settled, state.unchanged, state.sampler
         if sampler is not None:
-            sampler = concluded(problem, sampler, number)
+            sampler = concluded(self._cold(problem, state), sampler, number)
             if self.goal == "recovery":
                 xp = namespace(problem.y)
                 settled = placed(sampler.settled, problem.y)
@@ -208,6 +215,16 @@ class Automatic(Solver):
                 sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
         begun = np.full_like(state.stage, number)
         return dataclasses.replace(state, stage=begun, settled=settled, unchanged=unchanged, sampler=sampler)
+
+    def _cold(self, problem: Problem, state: AutomaticState) -> Problem:
+        """Return the problem that chains solve; for an approximation, it has less noise than the best fit leaves."""
+        if self.goal == "recovery":
+            return problem
+        search, sampler = cast(AnnealedState, state.search), cast(SamplerState, state.sampler)
+        x = refit(problem.operator, problem.y, search.sparse)
+        least = narrow(namespace(sampler.least).sqrt(sampler.least), problem.y)
+        misfit = namespace(x).minimum(norm(problem.operator.forward(x) - problem.y), least)
+        return problem.with_noise_norm(COLD * misfit)
 
     def _searched(
         self, problem: Problem, state: AutomaticState, goal: FloatArray, parts: Sequence[float], last: bool
@@ -226,7 +243,13 @@ class Automatic(Solver):
         """Continue the chain of a stage."""
         if stage.kind is Kind.CHECK:
             parts = [COOLING + (1 - COOLING) * part for part in parts]
-        return dataclasses.replace(state, sampler=advance(problem, cast(SamplerState, state.sampler), parts))
+        sampler = cast(SamplerState, state.sampler)
+        if self.goal == "approximation":
+            # The level of noise was set when the chain began.
+            problem = problem.with_noise_norm(state.criterion)
+            rate = sweeps(problem, WORK[0] * problem.operator.shape[0] + WORK[1], *SWEEPS)
+            return dataclasses.replace(state, sampler=advance(problem, sampler, parts, rate))
+        return dataclasses.replace(state, sampler=advance(problem, sampler, parts))
 
     def estimate(self, problem: Problem, state: AutomaticState) -> Array:
         """Return the answer of the part that is to be trusted most."""
