@@ -239,8 +239,9 @@ def summary(found):
 
 
 def group_table(found, sources):
-    yield "| | | default | unknown s | yardstick | best of the others | behind by | | best package | the default's answers |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    titles = "default", "unknown s", "yardstick", "best of the others", "behind by", "", "best package", "answers from"
+    yield f"| | | {' | '.join(titles)} |"
+    yield "|---|---|" + "---|" * len(titles)
     for label, scores in found.items():
         kind, outcome = KINDS[label], compared(KINDS[label], scores)
         unknown, yardstick = (f"{scores[name].mean():.2f}" if name in scores else "" for name in (UNKNOWN, YARDSTICK))
@@ -425,10 +426,9 @@ def main():
 
 TEXT = (
     "Mean SNR of x in dB, in units in which all columns of Phi have norm 1; exact answers count as 100 dB. Yardstick: "
-    "posterior mean of a Gibbs sampler that is told prior and noise and starts at the truth, cut to s entries. Unknown s: "
-    '`recover(Phi, y, "auto")`. Behind '
-    "by: mean of the differences and its standard error, negative where the default is ahead. The last column: which "
-    "part of the default gave how many answers."
+    "posterior mean of a Gibbs sampler that is told prior and noise and starts at the truth, cut to s entries. Unknown "
+    's: `recover(Phi, y, "auto")`. Behind by: mean of the differences and its standard error, negative where the '
+    "default is ahead. The last column: which part of the default gave how many answers."
 )
 TEXTS = {
     matrices.MEG: "Share of sources, in percent, within 15 mm of a found one: one time point, 30 dB, normal strengths.",

@@ -43,8 +43,8 @@ NAMES = np.dtype("<U8")
 # Chains for an approximation end with a noise of this part of the smallest residual, so that they settle in good fits.
 COLD = 0.3
 # Multiplications per column that chains for an approximation may spend in an iteration (for each row of Phi, and
-# besides), and the smallest and the largest number of sweeps. They get less than for recovery, since the map is fast on the many
-# signals that are usually approximated.
+# besides), and the smallest and the largest number of sweeps. They get less than for recovery, since the map is fast on
+# the many signals that are usually approximated.
 WORK, SWEEPS = (1.0, 100.0), (0.1, 0.5)
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
