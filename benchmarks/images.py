@@ -21,7 +21,7 @@ import sparsect
 from sparsect import images
 from sparsect.images.settings import tuned_for_images
 from sparsect.operators.least_squares import refit
-from sparsect.paper.document import PAPER_DOG
+from sparsect.paper.report import PAPER_DOG
 
 BUDGETS = (0.05, 0.1)
 SPARSITIES = (100, 200)

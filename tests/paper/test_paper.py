@@ -13,7 +13,7 @@ import sparsect
 from sparsect import InputError
 from sparsect.paper import contenders, experiments, run
 from sparsect.paper.claims import HOLDS, NOT, PARTLY, judge
-from sparsect.paper.document import write
+from sparsect.paper.report import write
 from sparsect.paper.machine import Usage
 from sparsect.paper.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
 from sparsect.paper.photographs import Reconstructions, photograph

@@ -12,7 +12,7 @@ from rich.table import Table
 from ..backend.checks import choice, reject
 from ..paper import contenders, experiments, run
 from ..paper.claims import judge
-from ..paper.document import write
+from ..paper.report import write
 from ..paper.machine import Usage
 from ..paper.measurements import SEED, settings_of
 from ..paper.rows import Rows
