@@ -283,7 +283,7 @@ SMALL = {
     "mean 1, deviation 0.5": lambda g, m, n: matrices.shifted(g, m, n, 2.0),
     "fine cosines": lambda g, m, n: matrices.fine_cosines(g, m, n),
 }
-SIZES = ((8, 12), (10, 16), (12, 20))
+SIZES = ((10, 16), (16, 30), (20, 40))
 SMALL_SPARSITIES, SMALL_DECIBELS = (2, 3, 4), (5, 20)
 
 
