@@ -110,6 +110,18 @@ class TestCoherentColumns:
         assert sparsect.snr_db(x, result.x) > 25
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_without_noise_answers_are_exact(dtype):
+    """The posterior mean of messages that have not settled is refitted if its support explains y."""
+    problem = sparsect.random_problem(128, 512, 30, batch=20, rng=3, dtype=dtype)
+    result = sparsect.recover(problem.Phi, problem.y, 30)
+    found = sparsect.support_recall(problem.x, result.x) == 1
+    assert found.mean() > 0.8
+    assert {"messages", "direct"} >= set(result.source[found])
+    assert (sparsect.snr_db(problem.x, result.x)[found] > (80 if dtype == "float32" else 180)).all()
+    np.testing.assert_array_equal(result.inclusion_probability[found], problem.x[found] != 0)
+
+
 class TestApproximation:
     @pytest.mark.parametrize(("n", "s"), [(40, 1), (30, 2), (12, 3), (10, 4)])
     def test_best_of_all_supports(self, rng, n, s):

@@ -12,9 +12,9 @@ from rich.table import Table
 from ..backend.checks import choice, reject
 from ..paper import contenders, experiments, run
 from ..paper.claims import judge
-from ..paper.report import write
 from ..paper.machine import Usage
 from ..paper.measurements import SEED, settings_of
+from ..paper.report import write
 from ..paper.rows import Rows
 from ..paper.tables import snr_table
 from ..tuning import Training
