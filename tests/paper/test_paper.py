@@ -13,10 +13,10 @@ import sparsect
 from sparsect import InputError
 from sparsect.paper import contenders, experiments, run
 from sparsect.paper.claims import HOLDS, NOT, PARTLY, judge
-from sparsect.paper.report import write
 from sparsect.paper.machine import Usage
 from sparsect.paper.measurements import ErrorAgainstTime, RangeOfBeta, Setting, moments, settings_of
 from sparsect.paper.photographs import Reconstructions, photograph
+from sparsect.paper.report import write
 from sparsect.paper.rows import Rows
 from sparsect.paper.summary import at_end, curve, time_to_reach
 from sparsect.paper.tables import snr_table

@@ -31,6 +31,9 @@ TINY = float(np.finfo(np.float64).tiny)
 AGREEMENT = 0.5
 # A row settles if they also leave little doubt: the posterior variance is at most this part of the squared mean.
 SURE = 1e-2
+# Means of short chains are averaged up to a larger distance, if their squared residuals differ by no more than those of
+# m measurements do by chance, which is this times m^-1/2.
+AVERAGED, BY_CHANCE = 1.0, 1.0
 # Multiplications of an iteration of the Difference Map per entry of Phi, and of a visit per column: one iteration of
 # the sampler makes as many visits as cost the same.
 ITERATION, VISIT = 4.0, (2.5, 10.0)
@@ -57,11 +60,11 @@ class SamplerState(State):
     chain : array of int, shape (batch,)
         The number of chains completed.
     answer, answer_square, answer_inclusion : array, shape (batch, n)
-        The posterior means of x, of ``|x|^2`` and of being nonzero of the best chain.
+        The posterior means of x, of ``|x|^2`` and of being nonzero of the best chain, or of several that are as good.
     answer_misfit : array, shape (batch,)
         Its mean squared residual; infinite before the first chain ends.
     agreeing : array of int, shape (batch,)
-        The number of chains that agree with it.
+        The number of chains that were averaged.
     """
 
     b: Array
@@ -286,10 +289,12 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
     distance = squared_norm(mean - state.answer)
     rounding = 1e-12 * squared_norm(mean)
     agree = ended & before & (distance <= AGREEMENT * variance + rounding)
-    agreeing = xp.where(agree, state.agreeing + 1, xp.where(better, 1, state.agreeing))
-    # Chains that agree are averaged.
+    residuals = xp.minimum(misfit, state.answer_misfit), xp.maximum(misfit, state.answer_misfit)
+    level = residuals[1] <= (1 + BY_CHANCE * problem.operator.shape[0] ** -0.5) * residuals[0]
+    averaged = agree | (ended & before & level & (distance <= AVERAGED * variance))
+    agreeing = xp.where(averaged, state.agreeing + 1, xp.where(better, 1, state.agreeing))
     times = xp.astype(xp.clip(agreeing, 1, None), xp.float64)
-    share = xp.where(agree, 1 / times, xp.astype(better, xp.float64))[:, None]
+    share = xp.where(averaged, 1 / times, xp.astype(better, xp.float64))[:, None]
     answers = {
         name: old + share * (new - old)
         for name, old, new in (
@@ -309,7 +314,7 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         agreeing=agreeing,
         chain=xp.full_like(state.chain, chain),
         criterion=criterion,
-        settled=state.settled | ((agreeing > 1) & (variance <= SURE * squared_norm(mean))),
+        settled=state.settled | (agree & (variance <= SURE * squared_norm(mean))),
         **_variances(problem, state.energy),
         **answers,
         **zeros,
