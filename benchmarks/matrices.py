@@ -102,9 +102,9 @@ class Case:
     def score(self, z):
         """One number for each problem; more is better."""
         if self.kind.measure == PLACES:
-            return [100 * self._found(*rows) for rows in zip(self.z, z, strict=True)]
+            return [round(100 * self._found(*rows), 3) for rows in zip(self.z, z, strict=True)]
         truth, estimate = (self.y, z @ self.unit.T) if self.kind.measure == FIT else (self.z, z)
-        return np.minimum(sparsect.snr_db(truth, estimate), EXACT).tolist()
+        return np.round(np.minimum(sparsect.snr_db(truth, estimate), EXACT), 3).tolist()
 
     def _found(self, truth, z):
         sources, found = (self.coordinates[row != 0] for row in (truth, z))
