@@ -58,7 +58,7 @@ def recover(
     sparsity : int or {'auto'}
         The number of nonzeros allowed, from 0 to n. ``'auto'`` requires the default method or the annealed Difference
         Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if that is given,
-        otherwise the most likely number.
+        otherwise the number that explains y best in view of the noise.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
@@ -91,7 +91,7 @@ def recover(
         An ``.npz`` file in which the run is saved every ``checkpoint_every`` iterations, at the end and on Ctrl-C. If
         the file exists, the run resumes from it and ends with bitwise the same result as an uninterrupted run. The
         counts of iterations and seconds continue, so raise the limits to continue a run that has reached them; the
-        annealed map then follows the schedule of the new limits.
+        default method and the annealed map then follow the schedule of the new limits.
     checkpoint_every : int, optional
         The number of iterations between two saves.
     refit : bool, optional

@@ -21,17 +21,16 @@ from .run.loop import solve
 from .run.result import Result
 from .run.trace import Clock
 from .solvers import AnnealedDifferenceMap, Automatic
+from .solvers.automatic.easy import EXACT
 from .solvers.automatic.plan import SAMPLED, SEARCH_ONLY, stages_for
 from .solvers.base import Solver
 from .solvers.support_sampler import FLOOR
 
 # Nonzeros per measurement at the start of a search; the learned number depends little on it.
 START = 0.25
-# A fit is exact if its residual is at most this times machine epsilon times ||y||.
-ROUNDING = 100
 # Iterations of each trial of the smallest s, and of the messages from which chains start.
 TRIAL, MESSAGES = 150, 300
-# Sweeps of a chain of supports while it cools down, and afterwards.
+# Sweeps of a chain of supports while it cools down, and afterwards; the second half of the latter counts.
 COOLING, COUNTED = 100, 100
 # What is added to squared residuals at the beginning, relative to ||y||^2.
 HOT = 0.1
@@ -202,7 +201,7 @@ def _misfit(problem: Problem, solver: Solver, rows: IntArray, s: int) -> FloatAr
 
 def _within(problem: Problem, rows: IntArray, misfit: FloatArray) -> BoolArray:
     """Whether a misfit of each of the rows is within the noise norm, up to rounding errors."""
-    rounding = ROUNDING * epsilon(problem.y) * row_norms(problem.y)[rows]
+    rounding = EXACT * epsilon(problem.y) ** 0.5 * row_norms(problem.y)[rows]
     return np.asarray(misfit <= to_numpy(problem.noise_norm)[rows] * (1 + 1e-6) + rounding)
 
 

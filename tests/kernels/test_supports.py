@@ -130,7 +130,7 @@ class TestSizes:
             np.testing.assert_allclose(scores[row, 0], expected, rtol=1e-9)
 
     def test_fits_stay_accurate_over_many_moves(self, rng):
-        """Strong noise, so that columns come and go: probabilities agree with those of chains that start anew."""
+        """Strong noise, so that columns come and go: probabilities stay finite, and no column is taken twice."""
         Phi = rng.standard_normal((20, 30))
         Phi /= np.linalg.norm(Phi, axis=0)
         y = rng.standard_normal((3, 20)) + 2 * Phi[:, :3].sum(axis=1)

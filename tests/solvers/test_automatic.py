@@ -122,6 +122,35 @@ def test_without_noise_answers_are_exact(dtype):
     np.testing.assert_array_equal(result.inclusion_probability[found], problem.x[found] != 0)
 
 
+def test_equal_columns_do_not_hide_others(rng):
+    """The mean is spread over both copies of a column; its largest entries would be one column twice."""
+    half = rng.standard_normal((30, 20))
+    y = 2 * half[:, 3] + half[:, 7] + 0.3 * rng.standard_normal(30)
+    result = sparsect.recover(np.hstack([half, half]), y, 2)
+    assert set(np.flatnonzero(result.x) % 20) == {3, 7}
+
+
+def test_recording_does_not_change_the_answer(rng):
+    """Rows that settle between two stages stay as they are, even if many steps are taken at once."""
+    Phi = rng.standard_normal((24, 50)) + 2 * rng.standard_normal((24, 1))
+    _, y = measured(rng, Phi, 3, 0.05)
+    whole = sparsect.recover(Phi, y, 3, max_iter=100, record=())
+    for moment in (1, 10):
+        np.testing.assert_array_equal(sparsect.recover(Phi, y, 3, max_iter=100, record_at=moment).x, whole.x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_checkpoints_of_every_precision(rng, tmp_path, dtype):
+    Phi, y = (rng.standard_normal(shape).astype(dtype) for shape in ((20, 40), 20))
+    for iterations in (20, 40):
+        result = sparsect.recover(Phi, y, 4, max_iter=iterations, checkpoint=tmp_path / "run.npz")
+    assert result.x.dtype == dtype
+
+
+def test_phi_of_zeros():
+    assert not sparsect.recover(np.zeros((20, 40)), np.ones(20), 4).x.any()
+
+
 class TestApproximation:
     @pytest.mark.parametrize(("n", "s"), [(40, 1), (30, 2), (12, 3), (10, 4)])
     def test_best_of_all_supports(self, rng, n, s):

@@ -222,7 +222,9 @@ def sweeps(problem: Problem, work: float, least: float, most: float) -> float:
     return min(max(work / (s * (VISIT[0] * s + VISIT[1])), least), most)
 
 
-def advance(problem: Problem, state: SamplerState, parts: Sequence[float], rate: float | None = None) -> SamplerState:
+def advance(
+    problem: Problem, state: SamplerState, parts: Sequence[float], rate: float | None = None, known: bool = False
+) -> SamplerState:
     """Continue the running chain of every row.
 
     Parameters
@@ -236,6 +238,8 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float], rate:
     rate : float, optional
         The number of sweeps for each iteration, possibly below 1. The default is as many as cost no more than an
         iteration of the Difference Map.
+    known : bool, optional
+        Whether the variance of the noise is kept, as it is if the problem has a noise norm.
 
     Returns
     -------
@@ -254,7 +258,7 @@ def advance(problem: Problem, state: SamplerState, parts: Sequence[float], rate:
     changing = {field.name: xp.asarray(getattr(state, field.name), copy=True) for field in dataclasses.fields(Chains)}
     gram, squares = gram_in_memory(problem.operator)
     hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
-    known = problem.noise_norm is not None
+    known = known or problem.noise_norm is not None
     floor = _floor(state.energy, m)
     sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
     count = state.sweeps + int(np.count_nonzero(recorded))

@@ -45,7 +45,9 @@ def _factor(L, k, least):
 
 @compiled
 def fit(first, last, gram, columns, y, support, ridge, out):
-    """Write argmin ||Phi x - y|| over x that vanish outside ``support`` to ``out``, in rows ``first`` to ``last``.
+    """Minimize ||Phi x - y|| over x that vanish outside ``support``, in rows ``first`` to ``last``.
+
+    The minimum is accurate up to the ridge, which is corrected for once.
 
     Parameters
     ----------

@@ -339,7 +339,7 @@ def _weigh(squares, inside, half, exponent, left, floor, prior, c, d, v, pivot, 
     squares, inside : (n,), as above, and the columns that are taken
     half : 0.5 for real data, 1 for complex data; exponent : that times the number of measurements
     left, floor : the squared residual while the slot is free, and the smallest one
-    prior : logarithm of the prior odds of a further column, times the square root of the ridge
+    prior : logarithm of the prior odds of a further column, plus ``half`` times that of the ridge
     c, d, v, pivot, r : as above; v and r are zero if the slot is free already
     old : the column in the slot, or -1; weight : (n,), receives the probabilities
     """

@@ -78,7 +78,7 @@ def solve_easy(problem: Problem) -> Easy:
         if left is None:
             x[row, support], inclusion[row, support], solved[row] = values, 1.0, True
             continue
-        found = _posterior(Phi, norms, support, values, left, float(noise_norm[row]))
+        found = _posterior(Phi, norms, support, values, left, float(noise_norm[row])) if len(support) else None
         if found is not None:
             x[row], deviation[row], inclusion[row] = found
             solved[row] = True

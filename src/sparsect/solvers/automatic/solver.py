@@ -10,10 +10,11 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, epsilon, from_numpy, is_complex, namespace, placed, to_numpy
+from ...backend.arrays import Array, FloatArray, epsilon, from_numpy, is_complex, namespace, on_host, placed, to_numpy
 from ...backend.checks import choice
-from ...backend.norms import norm
+from ...backend.norms import norm, squared_norm
 from ...kernels.posterior import posterior
+from ...kernels.supports import wide
 from ...kernels.thresholding import keep_largest
 from ...operators.least_squares import refit
 from ...operators.polishing import marked, polish, small_enough
@@ -21,7 +22,7 @@ from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
-from ..base import Solver, State
+from ..base import Solver, State, chosen
 from ..support_sampler import (
     COOLING,
     ITERATION,
@@ -46,6 +47,8 @@ COLD = 0.3
 # besides), and the smallest and the largest number of sweeps. They get less than for recovery, since the map is fast on
 # the many signals that are usually approximated.
 WORK, SWEEPS = (1.0, 100.0), (0.1, 0.5)
+# A mean of chains whose residual exceeds this multiple of theirs does not explain y.
+WORSE = 2.0
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
 
@@ -98,7 +101,8 @@ class Automatic(Solver):
       passing turns its result into a posterior mean, which is then the best estimate there is.
     * If columns of Phi resemble each other, supports are sampled (:class:`SupportSampler`): by a chain that starts hot,
       by one that starts from what the map has found, and, unless these two agree and leave little doubt, by two more.
-      The chain with the smallest residual, averaged with those that agree with it, is the answer.
+      The answer is the posterior mean of the chain with the smallest residual, averaged with those that are as good. If
+      its s largest entries do not explain y, because columns are almost the same, the best fit is taken instead.
 
     Parameters
     ----------
@@ -176,7 +180,7 @@ class Automatic(Solver):
             stage=np.zeros(problem.batch, dtype=np.int64),
             criterion=size,
             scale=size if search is None else search.scale,
-            unchanged=from_numpy(solved.astype(np.float64), y),
+            unchanged=narrow(solved.astype(np.float64), y),
             search=search,
             sampler=sampler,
         )
@@ -197,9 +201,12 @@ class Automatic(Solver):
             if number > int(state.stage[0]):
                 state = self._begun(problem, state, stage, number)
             if stage.kind is Kind.SEARCH:
-                state = self._searched(problem, state, goal, parts, last=stage is stages[-1])
+                after = self._searched(problem, state, goal, parts, last=stage is stages[-1])
             else:
-                state = self._sampled(problem, state, stage, parts)
+                after = self._sampled(problem, state, stage, parts)
+            # Rows that have settled stay as they are, however many steps are taken at once.
+            settled = on_host(problem.y) and bool(np.any(state.settled))
+            state = chosen(state.settled, state, after) if settled else after
         return cast(AutomaticState, state)
 
     def _begun(self, problem: Problem, state: AutomaticState, stage: Stage, number: int) -> AutomaticState:
@@ -245,10 +252,8 @@ class Automatic(Solver):
             parts = [COOLING + (1 - COOLING) * part for part in parts]
         sampler = cast(SamplerState, state.sampler)
         if self.goal == "approximation":
-            # The level of noise was set when the chain began.
-            problem = problem.with_noise_norm(state.criterion)
             rate = sweeps(problem, WORK[0] * problem.operator.shape[0] + WORK[1], *SWEEPS)
-            return dataclasses.replace(state, sampler=advance(problem, sampler, parts, rate))
+            return dataclasses.replace(state, sampler=advance(problem, sampler, parts, rate, known=True))
         return dataclasses.replace(state, sampler=advance(problem, sampler, parts))
 
     def estimate(self, problem: Problem, state: AutomaticState) -> Array:
@@ -301,7 +306,7 @@ class Automatic(Solver):
             met = to_numpy(search.closed & ~search.passes_messages)
             taken = np.isfinite(to_numpy(ended.answer_misfit)) & ~solved & ~met
             source[taken] = SAMPLES
-            mean = keep_largest(ended.answer, problem.sparsity)
+            mean = _explaining(problem, ended, found)
             of_chains = namespace(mean)
             variance = of_chains.clip(ended.answer_square - of_chains.abs(ended.answer) ** 2, 0.0, None)
             probability = of_chains.clip(ended.answer_inclusion, 0.0, 1.0)
@@ -317,6 +322,25 @@ class Automatic(Solver):
             inclusion = xp.where(exact, xp.astype(x != 0, inclusion.dtype), inclusion)
             deviation = xp.where(exact, xp.zeros_like(deviation), deviation)
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
+
+
+def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
+    """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, the best fit known.
+
+    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. ``found``
+    is the answer of the map.
+    """
+    xp, operator, y = namespace(ended.answer), problem.operator, problem.y
+
+    def misfit(x: Array) -> Array:
+        return wide(squared_norm(operator.forward(narrow(x, y)) - y), operator.Phi)
+
+    mean = keep_largest(ended.answer, problem.sparsity)
+    poor = misfit(mean) > WORSE**2 * ended.answer_misfit
+    fits = [refit(operator, y, x) for x in (marked(ended.best, mean.shape[1], y), found)]
+    closer = misfit(fits[1]) < misfit(fits[0])
+    best = xp.where(closer[:, None], *(wide(fit, operator.Phi) for fit in reversed(fits)))
+    return xp.where(poor[:, None], best, mean)
 
 
 def _of_messages(search: AnnealedState, x: Array) -> tuple[Array, Array]:
