@@ -24,7 +24,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--library", default="numpy,array_api_strict", help="array libraries for tests/backend/test_libraries.py"
     )
-    parser.addoption("--fuzz-cases", type=int, default=300, help="cases of each kind in tests/fuzz/test_fuzz.py")
+    parser.addoption("--fuzz-cases", type=int, default=150, help="cases of each kind in tests/fuzz/test_fuzz.py")
     parser.addoption(
         "--fuzz-seed", type=int, default=0, help="what the cases in tests/fuzz/test_fuzz.py are drawn from"
     )

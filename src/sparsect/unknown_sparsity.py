@@ -32,6 +32,8 @@ START = 0.25
 TRIAL, MESSAGES = 150, 300
 # Sweeps of a chain of supports while it cools down, and afterwards; the second half of the latter counts.
 COOLING, COUNTED = 100, 100
+# A chain that fills this part of its slots would take more if it had them.
+CROWDED = 0.9
 # What is added to squared residuals at the beginning, relative to ||y||^2.
 HOT = 0.1
 
@@ -118,7 +120,7 @@ def most_likely(problem: Problem) -> IntArray:
     """Sample the number of nonzeros of each row, and return its median.
 
     One chain of supports starts hot and without nonzeros, another one from what message passing finds. The one with
-    the more probable supports decides. If even these have as many nonzeros as a chain may have, the number that
+    the more probable supports decides. If even these have about as many nonzeros as a chain may have, the number that
     message passing expects is returned.
 
     Parameters
@@ -147,7 +149,8 @@ def most_likely(problem: Problem) -> IntArray:
         sizes.append(np.median(size[:, -COUNTED // 2 :], axis=1))
         scores.append(np.mean(score[:, -COUNTED // 2 :], axis=1))
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
-    likely[likely >= largest] = expected[likely >= largest]
+    crowded = likely >= CROWDED * largest
+    likely[crowded] = expected[crowded]
     return likely
 
 

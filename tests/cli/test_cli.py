@@ -294,9 +294,9 @@ class TestInterrupts:
         self.stopped(process)
 
     def test_while_a_checkpoint_is_written(self, started, tmp_path):
-        """At five moments, nearly all of them within the writing of a file: there is little else to do."""
+        """At three moments, nearly all of them within the writing of a file: there is little else to do."""
         arguments = (*ENDLESS, "--batch", "200", "--method", "difference-map", "--checkpoint", "run.npz")
-        for moment in range(5):
+        for moment in range(3):
             process = started(*arguments)
             seen = (tmp_path / "run.npz").stat().st_mtime_ns if moment else 0
             while not (tmp_path / "run.npz").exists() or (tmp_path / "run.npz").stat().st_mtime_ns == seen:

@@ -326,10 +326,11 @@ class TestWhatWentWrongOnce:
 
     def test_calls_from_several_threads_leave_products_as_they_were(self):
         problem = sparsect.random_problem(60, 150, 10, snr_db=20, batch=300, rng=0)
-        expected = sparsect.recover(problem.operator, problem.y, 10, max_iter=40).x
+        asked = (problem.operator, problem.y, 10, AnnealedDifferenceMap())
+        expected = sparsect.recover(*asked, max_iter=40).x
         before = [library["num_threads"] for library in threadpool_info()]
         with ThreadPoolExecutor(4) as pool:
-            runs = [pool.submit(sparsect.recover, problem.operator, problem.y, 10, max_iter=40) for _ in range(8)]
+            runs = [pool.submit(sparsect.recover, *asked, max_iter=40) for _ in range(8)]
             for run in runs:
                 np.testing.assert_allclose(run.result().x, expected, atol=1e-9)
         assert [library["num_threads"] for library in threadpool_info()] == before
