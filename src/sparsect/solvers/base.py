@@ -183,13 +183,16 @@ def chosen(rows: Array, first: Any, second: Any) -> Any:
     State
         The selected rows.
     """
-    xp, others = namespace(rows), second.arrays()
-    picked = {
-        name: xp.where(xp.reshape(rows, (-1,) + (1,) * (value.ndim - 1)), value, others[name])
-        for name, value in first.arrays().items()
-        if value is not others[name]
-    }
-    return second.replaced(picked)
+    others = second.arrays()
+
+    def pick(value: Array, other: Array) -> Array:
+        # Some parts of a state may be in main memory although the others are not.
+        xp = namespace(value)
+        mask = rows if namespace(rows) is xp else from_numpy(to_numpy(rows), value)
+        return xp.where(xp.reshape(mask, (-1,) + (1,) * (value.ndim - 1)), value, other)
+
+    changed = {name: value for name, value in first.arrays().items() if value is not others[name]}
+    return second.replaced({name: pick(value, others[name]) for name, value in changed.items()})
 
 
 def kept_where_done(goal: FloatArray, before: Any, after: Any) -> Any:

@@ -205,7 +205,7 @@ class Automatic(Solver):
             else:
                 after = self._sampled(problem, state, stage, parts)
             # Rows that have settled stay as they are, however many steps are taken at once.
-            settled = on_host(problem.y) and bool(np.any(state.settled))
+            settled = on_host(problem.y) and bool(to_numpy(state.settled).any())
             state = chosen(state.settled, state, after) if settled else after
         return cast(AutomaticState, state)
 
