@@ -24,12 +24,12 @@ PATCHES, TURNS = 2000, 3
 BUDGETS = (20, 30, 40, 50, 60, 80, 100, 120, 160)
 
 
-def least(call, turns=TURNS):
+def least(turns, function, *arguments, **options):
     """The least time of several calls, and what the last one returned."""
     seconds = []
     for _ in range(turns):
         start = time.perf_counter()
-        result = call()
+        result = function(*arguments, **options)
         seconds.append(time.perf_counter() - start)
     return min(seconds), result
 
@@ -52,12 +52,10 @@ def patch_table(folder):
         for dtype in (np.float64, np.float32):
             rows, Phi = found.astype(dtype), np.asarray(sparsect.load_dictionary().Phi, dtype=dtype)
             columns, atoms = np.asfortranarray(rows.T), np.asfortranarray(Phi)
-            theirs, codes = least(
-                lambda: spams.omp(columns, atoms, L=s, eps=0.0, numThreads=os.cpu_count())  # noqa: B023
-            )
+            theirs, codes = least(TURNS, spams.omp, columns, atoms, L=s, eps=0.0, numThreads=os.cpu_count())
             goal = quality(rows, codes.toarray().T @ Phi.T)
             double = theirs if double is None else double
-            pursuit, result = least(lambda: sparsect.recover(Phi, rows, s, "ormp", record=()))  # noqa: B023
+            pursuit, result = least(TURNS, sparsect.recover, Phi, rows, s, "ormp", record=())
             cells = [
                 f"{theirs:.2f} s",
                 f"{goal:.2f} dB",
@@ -66,9 +64,7 @@ def patch_table(folder):
             ]
             method = sparsect.AnnealedDifferenceMap("approximation")
             for budget in BUDGETS:
-                ours, result = least(
-                    lambda: sparsect.recover(Phi, rows, s, method, max_iter=budget, record=())  # noqa: B023
-                )
+                ours, result = least(TURNS, sparsect.recover, Phi, rows, s, method, max_iter=budget, record=())
                 reached = quality(rows, result.x @ Phi.T)
                 if reached >= goal:
                     break
@@ -85,8 +81,8 @@ def easy_table():
         problem = sparsect.random_problem(400, 1000, 20, snr_db=decibels, rng=17)
         Phi, y, x = problem.Phi, problem.y[0], problem.x[0]
         with threadpool_limits(1):
-            ours, result = least(lambda: sparsect.recover(Phi, y, 20), 40)  # noqa: B023
-            theirs, z = least(lambda: orthogonal_mp(Phi, y, n_nonzero_coefs=20), 40)  # noqa: B023
+            ours, result = least(40, sparsect.recover, Phi, y, 20)
+            theirs, z = least(40, orthogonal_mp, Phi, y, n_nonzero_coefs=20)
         snr = [min(float(sparsect.snr_db(x, found)), 300.0) for found in (result.x, z)]
         cells = [f"{1e3 * ours:.2f} ms", f"{snr[0]:.1f} dB", f"{1e3 * theirs:.2f} ms", f"{snr[1]:.1f} dB"]
         noise = "none" if decibels is None else f"{decibels} dB"
@@ -108,8 +104,8 @@ def posterior_table():
             Phi = matrices.autoregressive(generate, m, n, float(name.split()[1].rstrip(",")))
         case = matrices.Kind(name, "", False, s, decibels, lambda g, Phi=Phi: Phi).draw(17, 32)
         operator = sparsect.as_operator(case.Phi)
-        alone, _ = least(lambda: sparsect.recover(operator, case.y, s, "annealed-difference-map", record=()))  # noqa: B023
-        whole, result = least(lambda: sparsect.recover(operator, case.y, s, record=()))  # noqa: B023
+        alone, _ = least(TURNS, sparsect.recover, operator, case.y, s, "annealed-difference-map", record=())
+        whole, result = least(TURNS, sparsect.recover, operator, case.y, s, record=())
         sampled = np.mean(result.source == "samples")
         size = 0
         if sampled:

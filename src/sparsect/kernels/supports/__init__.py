@@ -180,14 +180,14 @@ def sample_sizes(
         The log-probability of the support then, up to a constant.
     """
     from ...backend.parallel import over_rows
-    from . import cpu
+    from . import sizes as kernels
 
     half = 1.0 if is_complex(b) else 0.5
     batch, n = b.shape
     sizes, scores = np.zeros((batch, floor.size), dtype=np.int64), np.zeros((batch, floor.size))
     work = 4.0 * floor.size * support.shape[1] * n
     settings = (gram, squares, half, measurements, floor, b, energy)
-    over_rows(cpu.sample_sizes, batch, *settings, support, counts, sizes, scores, work=work)
+    over_rows(kernels.sample_sizes, batch, *settings, support, counts, sizes, scores, work=work)
     return sizes, scores
 
 
