@@ -32,7 +32,7 @@ def solvers():
     """Label, solver, iterations without a limit of time."""
     for method in sparsect.METHODS:
         yield method, tuned_for_images(method), 50 if method == "irls" else 1000
-    yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.ProximalStep(0.3)), 400
+    yield "difference-map, relaxed 0.3, beta = 1", sparsect.DifferenceMap(1.0, sparsect.Relaxed(0.3)), 400
 
 
 def at_moments(problem, solver, max_iter):

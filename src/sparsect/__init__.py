@@ -27,10 +27,11 @@ from .metrics import mse, snr_db, support_recall
 from .operators import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
 from .operators.subsampled import SubsampledDCT, SubsampledFourier
 from .problems import Problem, random_problem
+from .projections import project_data, project_sparse
 from .recover import recover
 from .run import Snapshot, solve
 from .run.result import Result, load_result
-from .sets import Affine, Ball, DataSet, ProximalStep, project_data, project_sparse
+from .sets import Affine, Ball, DataSet, Relaxed, SignalSet
 from .solvers import (
     ADMM,
     IRLS,
@@ -54,7 +55,7 @@ from .solvers import (
 from .solvers.base import Requirement, Solver, State
 
 if TYPE_CHECKING:
-    from . import dictionary, images, tuning
+    from . import dictionary, images, sets, tuning
 
 __version__ = "0.1.0"
 
@@ -85,9 +86,10 @@ __all__ = [
     "OrthogonalMatchingPursuit",
     "PoorFitWarning",
     "Problem",
-    "ProximalStep",
+    "Relaxed",
     "Requirement",
     "Result",
+    "SignalSet",
     "Snapshot",
     "Solver",
     "SparseCoder",
@@ -110,6 +112,7 @@ __all__ = [
     "project_sparse",
     "random_problem",
     "recover",
+    "sets",
     "snr_db",
     "solve",
     "support_recall",

@@ -22,20 +22,22 @@ from .backend.arrays import (
 from .backend.checks import real_number, reject, shown, whole_number
 from .backend.norms import magnitudes, units
 from .backend.rng import generator
-from .operators import as_operator
+from .operators import Repeated, as_operator
+from .sets import JointSparse, as_structure
 
 
 class Problem:
-    """Find x with at most ``sparsity`` nonzeros and Phi x close to y, for every row of y.
+    """Find x with at most ``sparsity`` nonzeros, or in another set, and Phi x close to y, for every row of y.
 
     Parameters
     ----------
     Phi : array, SciPy sparse matrix, LinearOperator or Operator, shape (m, n)
         Linear map.
     y : array, shape (m,) or (batch, m)
-        Measurements, one signal per row.
-    sparsity : int
-        Maximum number of nonzeros s, from 0 to n.
+        Measurements, one signal per row; for a JointSparse set, shape (times, m) or (batch, times, m).
+    sparsity : int, SignalSet or object
+        Maximum number of nonzeros s, from 0 to n, or the set that contains x (:mod:`sparsect.sets`, or one of your
+        own).
     noise_norm : float or array, shape (batch,), optional
         Norm of the noise, one number for all rows or one for each row; None if unknown.
     x : array, shape (n,) or (batch, n), optional
@@ -54,8 +56,11 @@ class Problem:
         Number of rows that were set to zero for this reason.
     single : bool
         Whether y was given as one vector.
-    sparsity : int
-        Maximum number of nonzeros.
+    structure : Structure
+        What x may look like, in the form in which solvers use it.
+    times : int or None
+        The number of measurements with the same support, for a JointSparse set. A row of y then consists of all of
+        them, and ``operator`` applies Phi to each.
     noise_norm : array, shape (batch,), or None
         Norm of the noise in each row.
     x : array, shape (batch, n), or None
@@ -74,22 +79,33 @@ class Problem:
     (1, 3)
     """
 
-    def __init__(self, Phi: Any, y: Any, sparsity: int, noise_norm: Any = None, x: Any = None) -> None:
+    def __init__(self, Phi: Any, y: Any, sparsity: Any, noise_norm: Any = None, x: Any = None) -> None:
         operator = as_operator(Phi)
         m, n = operator.shape
         y = floating("y", y)
-        expected = f"have shape ({m},) or (batch, {m}) with at least one row, to match Phi of shape ({m}, {n})"
-        if y.ndim not in (1, 2) or y.shape[-1] != m or y.shape[0] == 0:
+        joint = isinstance(sparsity, JointSparse)
+        shapes = f"(times, {m}) or (batch, times, {m})" if joint else f"({m},) or (batch, {m})"
+        expected = f"have shape {shapes} with at least one row, to match Phi of shape ({m}, {n})"
+        if y.ndim not in ((2, 3) if joint else (1, 2)) or y.shape[-1] != m or 0 in y.shape:
             turned = y.ndim == 2 and y.shape[0] == m and y.shape[-1] != m
             hint = "Signals are rows: pass y.T." if turned else ""
             raise reject("y", f"shape {tuple(y.shape)}", expected, hint)
-        self.single = y.ndim == 1
-        self.Phi = Phi
-        self.operator, y = operator.prepared(y[None, :] if self.single else y)
+        self.single = y.ndim == 1 + joint
+        self.Phi, self.times = Phi, None
+        if self.single:
+            y = y[None, ...]
+        if joint:
+            self.times = int(y.shape[1])
+            operator = operator if self.times == 1 else Repeated(operator, self.times)
+            sparsity = JointSparse(sparsity.size, self.times)
+            y = namespace(y).reshape(y, (y.shape[0], self.times * m))
+        self.operator, y = operator.prepared(y)
         self.y, self.vanishing = _without_underflow(y)
-        self.sparsity = whole_number("sparsity", sparsity, 0, n)
+        self.structure = as_structure(sparsity, self.operator.shape[1])
+        if self.structure.bounded and is_complex(self.y):
+            raise reject("sparsity", "bounds of x with complex data", "without bounds, because x is complex")
         self.noise_norm = None if noise_norm is None else _noise_norms(noise_norm, self.y)
-        self.x = None if x is None else _truth(x, (self.batch, n))
+        self.x = None if x is None else _truth(x, (self.batch, self.operator.shape[1]), self.times)
 
     def __repr__(self) -> str:
         noise, truth = ("unknown" if value is None else "known" for value in (self.noise_norm, self.x))
@@ -105,7 +121,12 @@ class Problem:
         """Number of signals."""
         return int(self.y.shape[0])
 
-    def take(self, rows: NumpyArray, sparsity: int | None = None) -> Problem:
+    @property
+    def sparsity(self) -> int:
+        """Maximum number of nonzeros of a signal."""
+        return self.structure.size
+
+    def take(self, rows: NumpyArray, sparsity: int | None = None, single: bool = False) -> Problem:
         """Select rows of the problem.
 
         The selection shares Phi and its factorization with this problem.
@@ -115,7 +136,9 @@ class Problem:
         rows : array of int
             Indices of the rows to keep.
         sparsity : int, optional
-            Number of nonzeros of the new problem. The default is that of this one.
+            Number of nonzeros (for groups, of groups) of the new problem. The default is that of this one.
+        single : bool, optional
+            Whether the new problem counts as one of a single vector.
 
         Returns
         -------
@@ -123,8 +146,8 @@ class Problem:
             The problem of these rows.
         """
         return self._replaced(
-            single=False,
-            sparsity=self.sparsity if sparsity is None else sparsity,
+            single=single,
+            structure=self.structure if sparsity is None else self.structure.resized(sparsity),
             y=take_rows(self.y, rows),
             noise_norm=None if self.noise_norm is None else take_rows(self.noise_norm, rows),
             x=None if self.x is None else take_rows(self.x, rows),
@@ -179,6 +202,8 @@ class Problem:
             The units in which x and y of the scaled problem are expressed.
         """
         xp, like = namespace(self.y), self.y
+        # A set of the user's own has units of its own, and so have bounds.
+        columns, powers = columns and self.structure.nearest is None, powers and self.structure.scalable
         operator = self.operator.unit_columns if columns else self.operator
         norms = (
             None
@@ -186,7 +211,9 @@ class Problem:
             else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
         )
         of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
-        scaled = self if norms is None else self._replaced(operator=operator, x=None)
+        scaled = self
+        if norms is not None:
+            scaled = self._replaced(operator=operator, x=None, structure=self.structure.scaled(norms))
         if not powers:
             return scaled, Units(None, None, of_columns)
         y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
@@ -200,7 +227,7 @@ class Problem:
                 "y", f"entries for which x leaves the range of {like.dtype}", "have a scale closer to that of Phi"
             )
         of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
-        scaled = self._replaced(
+        scaled = scaled._replaced(
             operator=operator.to_scale,
             y=like / of_y[:, None],
             noise_norm=None if self.noise_norm is None else self.noise_norm / of_y,
@@ -352,10 +379,12 @@ def _noise_norms(noise_norm: Any, y: Array) -> Array:
     return xp.astype(from_numpy(np.broadcast_to(values, (batch,)).copy(), y), real_dtype(y))
 
 
-def _truth(x: Any, shape: tuple[int, int]) -> Array:
+def _truth(x: Any, shape: tuple[int, int], times: int | None = None) -> Array:
     """Check the true signals and convert them to shape (batch, n)."""
-    x = floating("x", x, dimensions=(1, 2))
-    rows = x[None, :] if x.ndim == 1 else x
+    x = floating("x", x, dimensions=(1, 2) if times is None else (2, 3))
+    rows = x[None, ...] if x.ndim == (1 if times is None else 2) else x
+    if times is not None:
+        rows = namespace(rows).reshape(rows, (rows.shape[0], rows.shape[1] * rows.shape[2]))
     if tuple(rows.shape) != shape:
         raise reject("x", f"shape {tuple(x.shape)}", f"have shape {shape}, one row for each row of y")
     return rows

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from .backend import files
 from .backend.array_checks import floating
-from .backend.arrays import on_host
-from .backend.checks import choice, reject, truth_value
+from .backend.arrays import Array, IntArray, on_host, to_numpy
+from .backend.checks import choice, reject, truth_value, warn
 from .backend.devices import place, too_many_rows
+from .missing_data import recover_measured
 from .operators import Operator, as_operator
+from .operators.rows import select_rows, whitened
 from .problems import Problem
 from .run import Snapshot, solve
+from .run.diagnosis import poor_fits
 from .run.result import Result
 from .run.trace import Measure
-from .solvers import METHODS, MethodName
+from .sets import JointSparse, SignalSet, Sparse, as_data_set
+from .solvers import METHODS, AlternatingMap, DifferenceMap, MethodName
 from .solvers.base import Solver, check_solver, device_for
 from .unknown_sparsity import recover_unknown
 
@@ -27,10 +34,13 @@ DEFAULT: Final = "auto"
 def recover(
     Phi: Any,
     y: Any,
-    sparsity: int | str,
+    sparsity: int | str | SignalSet | Any,
     method: MethodName | Solver = DEFAULT,
     *,
     noise_norm: Any = None,
+    noise_std: Any = None,
+    mask: Any = None,
+    data: Any = None,
     max_iter: int = 1000,
     max_seconds: float | None = None,
     tol: float | None = None,
@@ -55,10 +65,13 @@ def recover(
     y : array, shape (m,) or (batch, m)
         The data. Each row is a separate signal. The result uses the array library and device of y, and the wider of the
         dtypes of Phi and y.
-    sparsity : int or {'auto'}
-        The number of nonzeros allowed, from 0 to n. ``'auto'`` requires the default method or the annealed Difference
-        Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if that is given,
-        otherwise the number that explains y best in view of the noise.
+    sparsity : int, {'auto'}, SignalSet or object
+        The number of nonzeros allowed, from 0 to n, or the set that contains x: one of :mod:`sparsect.sets`
+        (nonnegative or bounded x, groups, joint supports, levels), or an object of your own with ``size``, the largest
+        number of nonzeros, and ``project(x)``, which returns the nearest point of the set for every row. ``'auto'``
+        (also as the size of a Sparse, GroupSparse or JointSparse set) requires the default method or the annealed
+        Difference Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if
+        that is given, otherwise the number that explains y best in view of the noise.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
@@ -69,6 +82,18 @@ def recover(
         Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
         soon as the residual is that small, and ``auto``, the annealed map, ``vamp`` and the support sampler take the
         noise level from it. Other methods reject it.
+    noise_std : array, shape (m,) or (m, m), optional
+        The standard deviation of the noise of each measurement, or its covariance matrix. Phi and y are multiplied by a
+        matrix W that makes the noise white with variance 1; ``noise_norm`` (about sqrt(m)) and
+        ``result.residual_norm`` then refer to W y.
+    mask : array of bool, shape (m,) or (batch, m), optional
+        True where y was not measured; what y contains there does not matter. Each row is fitted to the rest. Rows with
+        the same mask are solved together.
+    data : DataSet or object, optional
+        The set B of points that agree with the data, for the Difference Map (the default method if this is given) and
+        the Alternating Map: ``sets.Affine()``, ``sets.Ball()``, ``sets.Relaxed(alpha)``, or an object of your own with
+        ``project(x, y)``, which returns the nearest point that agrees with y for every row. ``result.residual_norm`` is
+        then the distance of x to your set.
     max_iter : int, optional
         The maximum number of iterations.
     max_seconds : float, optional
@@ -135,7 +160,7 @@ def recover(
     >>> bool(result.converged[0]), int(result.support.sum())
     (True, 12)
     """
-    solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
+    solver = _solver(method, data)
     if noise_norm is not None and not solver.uses_noise_norm:
         using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
         raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
@@ -156,20 +181,76 @@ def recover(
         "check_fit": truth_value("check_fit", check_fit),
     }
     with too_many_rows():
-        operator, data = _placed(as_operator(Phi), y, device_for(solver, device))
-        if isinstance(sparsity, str):
-            choice("sparsity", sparsity, ("auto",))
-            result = recover_unknown(operator, data, solver, noise_norm, **options)
+        operator, placed = _placed(as_operator(Phi), y, device_for(solver, device), finite=mask is None)
+
+        def solved(operator: Operator, y: Any, noise_std: Any, noise_norm: Any, **options: Any) -> Result:
+            if noise_std is not None:
+                operator, y = whitened(operator, y, noise_std)
+            if isinstance(sparsity, str):
+                choice("sparsity", sparsity, ("auto",))
+                return recover_unknown(operator, y, Sparse("auto"), solver, noise_norm, **options)
+            if isinstance(sparsity, SignalSet) and getattr(sparsity, "size", None) == "auto":
+                return recover_unknown(operator, y, sparsity, solver, noise_norm, **options)
+            return solve(Problem(operator, y, sparsity, noise_norm), solver, **options)
+
+        if mask is None:
+            result = solved(operator, placed, noise_std, noise_norm, **options)
         else:
-            result = solve(Problem(operator, data, sparsity, noise_norm), solver, **options)
-    return result if data is y or not on_host(y) else result.to_numpy()
+            result = _from_incomplete(operator, placed, mask, sparsity, solver, noise_std, noise_norm, solved, options)
+    return result if placed is y or not on_host(y) else result.to_numpy()
 
 
-def _placed(operator: Operator, y: Any, device: str | None) -> tuple[Operator, Any]:
+def _solver(method: MethodName | Solver, data: Any) -> Solver:
+    """Return the solver, with the data set that is given to :func:`recover`."""
+    if data is not None and method == DEFAULT:
+        method = "difference-map"
+    solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
+    if data is None:
+        return solver
+    if not isinstance(solver, DifferenceMap | AlternatingMap):
+        raise reject("data", f"a set with {solver.name!r}", "given with difference-map and alternating-map only")
+    return dataclasses.replace(solver, data_set=as_data_set("data", data))
+
+
+def _from_incomplete(
+    operator: Operator,
+    y: Any,
+    mask: Any,
+    sparsity: Any,
+    solver: Solver,
+    noise_std: Any,
+    noise_norm: Any,
+    solved: Callable[..., Result],
+    options: dict[str, Any],
+) -> Result:
+    """Recover the rows of each pattern of measurements, and warn once about all of them."""
+    for name in ("checkpoint", "callback", "record"):
+        if options[name] is not None:
+            raise reject(name, "a value with mask", "None, since several runs are made")
+    if isinstance(sparsity, JointSparse):
+        raise reject("mask", "a value with a joint support", "None")
+
+    def rows_of(y: Array, rows: IntArray, kept: IntArray) -> Result:
+        def part(values: Any, places: IntArray, covariance: bool = False) -> Any:
+            if values is None or np.ndim(values) == 0:
+                return values
+            some = to_numpy(values)[places] if hasattr(values, "shape") else np.asarray(values)[places]
+            return some[:, places] if covariance and some.ndim == 2 else some
+
+        weights, level = part(noise_std, kept, covariance=True), part(noise_norm, rows)
+        return solved(select_rows(operator, kept), y, weights, level, **options | {"check_fit": False})
+
+    result, filled = recover_measured(y, operator.shape[0], mask, rows_of)
+    if options["check_fit"]:
+        warn((), poor_fits(Problem(operator, filled, 1, noise_norm), solver, result))
+    return result.first() if len(np.shape(y)) == 1 else result
+
+
+def _placed(operator: Operator, y: Any, device: str | None, finite: bool) -> tuple[Operator, Any]:
     """Move Phi and y to a device; return them unchanged if they are there already or "auto" finds no GPU."""
     if device is None or (device == "auto" and not operator.is_dense):
         return operator, y
-    data = floating("y", y)
+    data = floating("y", y, finite=finite)
     placed = place(data, device)
     if placed is data or (on_host(placed) and on_host(data)):
         return operator, y

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, namespace, take_rows, to_numpy
+from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
 from .kernels.supports import sample_sizes
@@ -18,8 +18,9 @@ from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem
 from .run.diagnosis import poor_fits
 from .run.loop import solve
-from .run.result import Result
+from .run.result import Result, joined
 from .run.trace import Clock
+from .sets import SignalSet
 from .solvers import AnnealedDifferenceMap, Automatic
 from .solvers.automatic.easy import EXACT
 from .solvers.automatic.plan import SAMPLED, SEARCH_ONLY, stages_for
@@ -38,7 +39,9 @@ CROWDED = 0.9
 HOT = 0.1
 
 
-def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **options: Any) -> Result:
+def recover_unknown(
+    operator: Operator, y: Any, unsized: SignalSet, solver: Any, noise_norm: Any, **options: Any
+) -> Result:
     """Recover signals without a given sparsity, by the default method or an :class:`~sparsect.AnnealedDifferenceMap`.
 
     With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection. Without
@@ -55,6 +58,8 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
         The operator Phi.
     y : array, shape (m,) or (batch, m)
         The data.
+    unsized : Sparse, GroupSparse or JointSparse
+        The set that contains x, with ``size='auto'``.
     solver : Automatic or AnnealedDifferenceMap
         The method; others are rejected.
     noise_norm : float, array of shape (batch,) or None
@@ -74,8 +79,8 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
     """
     if not isinstance(solver, Automatic | AnnealedDifferenceMap):
         raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with the default method")
-    m, n = operator.shape
-    problem = Problem(operator, y, min(n, max(1, round(START * m))), noise_norm)
+    problem = Problem(operator, y, unsized, noise_norm)
+    problem = problem.take(np.arange(problem.batch), max(1, round(START * _most(problem))), single=problem.single)
     if noise_norm is None and solver.goal != "recovery":
         raise reject("sparsity", "'auto' for an approximation", "a number, or 'auto' with noise_norm")
     if noise_norm is None and not (isinstance(solver, Automatic) and _is_sampled(problem)):
@@ -102,13 +107,19 @@ def recover_unknown(operator: Operator, y: Any, solver: Any, noise_norm: Any, **
             part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
             parts.append((rows, part))
             # A trial may have been luckier than the run itself.
-            if noise_norm is not None and solver.goal == "approximation" and s < min(m, n):
+            if noise_norm is not None and solver.goal == "approximation" and s < _most(problem):
                 missed[rows] = ~_within(problem, rows, to_numpy(part.residual_norm))
         waiting = np.flatnonzero(missed)
         chosen[waiting] += 1
-    whole = _whole(parts, problem.batch, clock.seconds)
+    whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
     warn((), poor_fits(problem, solver, whole) if check_fit else ())
     return whole.first() if problem.single else whole
+
+
+def _most(problem: Problem) -> int:
+    """Return how many nonzeros, or groups of them, determine a y of their own."""
+    (m, n), count = problem.operator.shape, problem.structure.layout.count
+    return min(count, max(1, m * count // n))
 
 
 def _is_sampled(problem: Problem) -> bool:
@@ -157,8 +168,8 @@ def most_likely(problem: Problem) -> IntArray:
 def smallest_within(problem: Problem, solver: Solver) -> IntArray:
     """Find the smallest s for each row whose best fit is within the noise norm of y.
 
-    ``problem.sparsity`` is tried first; it is doubled until it is sufficient, and then bisected. The best fit is
-    computed approximately, so a smaller s may exist.
+    The size of the problem's set is tried first; it is doubled until it is sufficient, and then bisected. The best fit
+    is computed approximately, so a smaller s may exist.
 
     Parameters
     ----------
@@ -177,8 +188,8 @@ def smallest_within(problem: Problem, solver: Solver) -> IntArray:
     InputError
         If no x is within the noise norm of y.
     """
-    batch, limit, noise_norm = problem.batch, min(problem.operator.shape), to_numpy(problem.noise_norm)
-    low, high = np.full(batch, -1), np.full(batch, min(problem.sparsity, limit))
+    batch, limit, noise_norm = problem.batch, _most(problem), to_numpy(problem.noise_norm)
+    low, high = np.full(batch, -1), np.full(batch, min(problem.structure.counts[0], limit))
     growing = np.ones(batch, dtype=bool)
     while (trying := np.flatnonzero(growing | (high - low > 1))).size:
         trial = np.where(growing, high, (low + high) // 2)
@@ -211,19 +222,3 @@ def _within(problem: Problem, rows: IntArray, misfit: FloatArray) -> BoolArray:
 def _groups(rows: IntArray, values: IntArray) -> list[tuple[Any, IntArray]]:
     """Return the distinct values, each with the rows that have it."""
     return [(value, rows[values == value]) for value in np.unique(values)]
-
-
-def _whole(parts: list[tuple[IntArray, Result]], batch: int, seconds: float) -> Result:
-    """Join the last results of all rows in their order, without history; ``seconds`` adds to their time."""
-    rows = np.concatenate([rows for rows, _ in parts])
-    order = np.empty(batch, dtype=np.int64)
-    order[rows] = np.arange(rows.size)
-    results = [result for _, result in parts]
-    xp = namespace(results[0].x)
-    values: dict[str, Any] = {
-        name: take_rows(xp.concat([getattr(result, name) for result in results], axis=0), order)
-        for name in results[0].per_row()
-    }
-    spent = {name: sum(getattr(result, name) for result in results) for name in ("setup_seconds", "seconds")}
-    spent["seconds"] += seconds
-    return dataclasses.replace(results[0], **values, **spent, sparsity="auto", history={})

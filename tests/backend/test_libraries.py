@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import AlternatingMap, DifferenceMap, InputError, ProximalStep, project_sparse
+from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
 from sparsect.backend.arrays import to_numpy
 
 pytestmark = pytest.mark.numerical
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.numerical
 SETTINGS = {
     "affine": {},
     "ball": {"noise_norm": 0.3},
-    "relaxed, beta 1": {"method": DifferenceMap(1.0, ProximalStep(0.1))},
+    "relaxed, beta 1": {"method": DifferenceMap(1.0, Relaxed(0.1))},
     "alternating": {"method": AlternatingMap()},
     "refitted": {"refit": True},
     **{name: {"method": name} for name in ("admm", "irls", "aiht", "niht", "subspace-pursuit", "stomp", "vamp")},

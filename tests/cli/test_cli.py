@@ -61,10 +61,7 @@ class TestRecover:
 
     def test_settings_reach_the_solver(self, called, tmp_path):
         called("recover", "--random", "20x40", "-s", 3, *MAP, "--set", "beta=0.5", "--alpha", 0.2, "--out", "a.npz")
-        assert (
-            sparsect.load_result(tmp_path / "a.npz").method
-            == "DifferenceMap(beta=0.5, data_set=ProximalStep(alpha=0.2))"
-        )
+        assert sparsect.load_result(tmp_path / "a.npz").method == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.2))"
 
     def test_noise_norm(self, called, tmp_path):
         done = called("recover", "--random", "40x80", "-s", 4, *MAP, "--snr", 20, "--noise-norm", 0.5, "--out", "a.npz")

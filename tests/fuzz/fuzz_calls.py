@@ -272,7 +272,7 @@ def projections(rng, log, folder):
     Phi, dense = _matrix(rng, log)
     y, single = _data(rng, log, dense)
     x = _numbers(rng, pick(rng, dense.shape[1], (1 if single else len(y), dense.shape[1])), pick(rng, *DTYPES))
-    data_set = pick(rng, None, sparsect.Affine(), sparsect.ProximalStep(pick(rng, 0, 1e-3, 1e30)), sparsect.Ball())
+    data_set = pick(rng, None, sparsect.Affine(), sparsect.Relaxed(pick(rng, 0, 1e-3, 1e30)), sparsect.Ball())
     noise_norm = pick(rng, 0, 0.1, 1e9) if isinstance(data_set, sparsect.Ball) else pick(rng, None, None, 0, 0.1, 1e9)
     arguments = {"x": x, "Phi": Phi, "y": y, "data_set": data_set, "noise_norm": noise_norm}
     log.append(f"x {x.dtype} {x.shape}, {data_set}, {arguments['noise_norm']}")
@@ -319,7 +319,7 @@ def configured(rng, log, folder):
         (sparsect.FalseAlarmRate, {"rate": 0.1}),
         (sparsect.FalseDiscoveryRate, {"rate": 0.1}),
         (sparsect.AnnealedDifferenceMap, {"goal": "recovery", "learn_sparsity": False}),
-        (sparsect.ProximalStep, {"alpha": 1.0}),
+        (sparsect.Relaxed, {"alpha": 1.0}),
         (sparsect.DenseOperator, {"Phi": np.eye(2), "rank_tol": 0.1}),
         (sparsect.SparseOperator, {"Phi": scipy.sparse.csr_array(np.eye(2))}),
         (sparsect.MatrixFree, {"Phi": scipy.sparse.linalg.aslinearoperator(np.eye(2)), "frame_bound": 1.0}),
@@ -493,7 +493,7 @@ def _data(rng, log, dense):
 
 def _solver(rng):
     """A method by name, or with settings of its own."""
-    sets = [None, sparsect.Affine(), sparsect.Ball(), sparsect.ProximalStep(pick(rng, 0, 1e-6, 0.1, 1e9))]
+    sets = [None, sparsect.Affine(), sparsect.Ball(), sparsect.Relaxed(pick(rng, 0, 1e-6, 0.1, 1e9))]
     configured = [
         sparsect.DifferenceMap(pick(rng, -1, 0.5, 1, 1e-9, 1e9), pick(rng, *sets)),
         sparsect.AlternatingMap(pick(rng, *sets)),

@@ -81,7 +81,7 @@ class Cases:
         problem = sparsect.random_problem(10, 20, 3, snr_db=30, batch=4, rng=0)
         solvers = [
             *sparsect.METHODS,
-            sparsect.DifferenceMap(1.0, sparsect.ProximalStep(0.1)),
+            sparsect.DifferenceMap(1.0, sparsect.Relaxed(0.1)),
             sparsect.AnnealedDifferenceMap("approximation"),
         ]
         for number, method in enumerate(solvers):

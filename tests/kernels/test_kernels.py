@@ -1,9 +1,12 @@
 """Every operation has one meaning: compiled versions, and with --gpu those for a GPU, give what the plain one does."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import sparsect
+from sparsect import sets
 from sparsect.backend import arrays
 from sparsect.kernels import fitting, posterior, supports, thresholding
 
@@ -21,13 +24,54 @@ def keep_ties(place, rng, dtype):
 
 def advance(place, rng, dtype):
     x, w, before = (place(rng.standard_normal((BATCH, N)).astype(dtype)) for _ in range(3))
-    return thresholding.advance(x, w, thresholding.keep_largest(before, S), S, 1.5)
+    return thresholding.advance(x, w, thresholding.keep_largest(before, S), sets.Sparse(S).structure(N), 1.5)
+
+
+def structures(rng):
+    """Every kind of set, with groups of unequal sizes in no order, and levels of which one is empty and one is full."""
+    labels = np.concatenate([np.arange(40), rng.integers(0, 40, N - 40)])
+    levels = np.concatenate([np.arange(4), rng.integers(0, 4, N - 4)])
+    sizes = [0, 3, 2, int(np.count_nonzero(levels == 3))]
+    return [
+        sets.Sparse(S, nonnegative=True).structure(N),
+        sets.Sparse(S, low=-0.5, high=1.0).structure(N),
+        sets.GroupSparse(4, groups=labels).structure(N),
+        sets.JointSparse(5, times=4).structure(N),
+        sets.LevelSparse(sizes, levels=levels).structure(N),
+    ]
+
+
+def project(place, rng, dtype):
+    x, ties = rng.standard_normal((BATCH, N)), rng.integers(-2, 3, (BATCH, N))
+    return tuple(
+        thresholding.project(place(rows.astype(dtype)), structure)
+        for structure in structures(rng)
+        for rows in ((x,) if structure.grouped else (x, ties))
+    )
+
+
+def advance_structured(place, rng, dtype):
+    x, w, before = (place(rng.standard_normal((BATCH, N)).astype(dtype)) for _ in range(3))
+    found = []
+    for structure in structures(rng):
+        found += thresholding.advance(x, w, thresholding.project(before, structure), structure, 1.5)
+    return tuple(found)
 
 
 def denoise(place, rng, dtype):
     r, gamma = rng.standard_normal((BATCH, N)), 10.0 ** rng.uniform(-2, 4, BATCH)
     density, variance = rng.uniform(0.01, 1, BATCH), rng.uniform(0.1, 2, BATCH)
-    return posterior.denoise(*(place(array.astype(dtype)) for array in (r, gamma, density, variance)))
+    prior = [place(array.astype(dtype)) for array in (r, gamma, density, variance)]
+    plain = sets.Sparse(S).structure(N)
+    found = [posterior.denoise(*prior, structure) for structure in (plain, *structures(rng)[:4])]
+    return tuple(itertools.chain(*found))
+
+
+def fit_bounded(place, rng, dtype):
+    Phi, start = rng.standard_normal((M, N)), rng.uniform(size=(BATCH, N)) * (rng.uniform(size=(BATCH, N)) < 0.1)
+    operator, y = sparsect.as_operator(place(Phi.astype(dtype))), place(rng.standard_normal((BATCH, M)).astype(dtype))
+    structure = sets.Sparse(S, nonnegative=True).structure(N)
+    return (fitting.fit_bounded(operator, y, place(start.astype(dtype)), structure),)
 
 
 def fit(place, rng, dtype):
@@ -75,7 +119,7 @@ def swap(place, rng, limit):
     return support, *supports.swap(*map(place, data), support, counts, limit)
 
 
-OPERATIONS = [keep, keep_ties, advance, denoise, fit]
+OPERATIONS = [keep, keep_ties, advance, project, advance_structured, denoise, fit, fit_bounded]
 MOVES = [(sample, True), (sample, False), (swap, 2), (swap, 1000)]
 
 

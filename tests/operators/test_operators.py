@@ -65,7 +65,7 @@ class TestEveryOperator:
         operator, matrix = every_operator(rng)[name]
         m, n = operator.shape
         y, x = rng.standard_normal((2, m)) + 0j, rng.standard_normal((2, n)) + 0j
-        for data_set, noise_norm in ((sparsect.Affine(), None), (sparsect.ProximalStep(0.7), None), (None, 0.5)):
+        for data_set, noise_norm in ((sparsect.Affine(), None), (sparsect.Relaxed(0.7), None), (None, 0.5)):
             ours = sparsect.project_data(x, operator, y, data_set, noise_norm)
             np.testing.assert_allclose(ours, sparsect.project_data(x, matrix, y, data_set, noise_norm), atol=1e-7)
 

@@ -146,7 +146,7 @@ class TestHistory:
             run(problem, **options)
 
 
-METHODS = [DifferenceMap(), DifferenceMap(beta=1.0, data_set=sparsect.ProximalStep(0.1)), sparsect.AlternatingMap()]
+METHODS = [DifferenceMap(), DifferenceMap(beta=1.0, data_set=sparsect.Relaxed(0.1)), sparsect.AlternatingMap()]
 
 
 def craft(path, change):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import sparsect
-from sparsect import Affine, Ball, InputError, ProximalStep, project_data, project_sparse
+from sparsect import Affine, Ball, InputError, Relaxed, project_data, project_sparse
 
 pytestmark = pytest.mark.numerical
 
@@ -93,7 +93,7 @@ class TestData:
     @pytest.mark.parametrize("alpha", [1e-3, 1.0, 50.0])
     def test_relaxed_equals_the_formula(self, rng, kind, alpha):
         Phi, y, x = instance(rng, kind)
-        moved = project_data(x, Phi, np.tile(y, (3, 1)), ProximalStep(alpha))
+        moved = project_data(x, Phi, np.tile(y, (3, 1)), Relaxed(alpha))
         np.testing.assert_allclose(moved, [literal.relaxed(Phi, y, alpha)(row) for row in x], atol=1e-10)
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -135,7 +135,7 @@ class TestData:
 
     def test_relaxed_at_zero_is_affine(self, rng):
         Phi, y, x = instance(rng, "centred")
-        np.testing.assert_array_equal(project_data(x[0], Phi, y, ProximalStep(0)), project_data(x[0], Phi, y, Affine()))
+        np.testing.assert_array_equal(project_data(x[0], Phi, y, Relaxed(0)), project_data(x[0], Phi, y, Affine()))
 
     @given(st.integers(0, 2**32 - 1), st.floats(0.01, 3))
     def test_ball_is_feasible_idempotent_and_nearest(self, seed, radius):
@@ -194,7 +194,7 @@ class TestErrors:
     @pytest.mark.parametrize("alpha", [-1.0, np.nan, "much"])
     def test_alpha(self, alpha):
         with pytest.raises(InputError, match="alpha` must"):
-            sparsect.ProximalStep(alpha)
+            sparsect.Relaxed(alpha)
 
     @pytest.mark.parametrize("data_set", [[], "Ball", np.ones(2)])
     def test_data_set(self, data_set, rng):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsect
-from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, ProximalStep
+from sparsect import AlternatingMap, Ball, DifferenceMap, InputError, Relaxed
 from sparsect.problems import Problem
 from sparsect.solvers import MethodName
 from sparsect.solvers.base import Requirement
@@ -37,7 +37,7 @@ def literal_rows(x, s):
 
 FORMS = {
     "affine": (None, None, lambda Phi, y: literal.affine(Phi, y)),
-    "relaxed": (ProximalStep(0.3), None, lambda Phi, y: literal.relaxed(Phi, y, 0.3)),
+    "relaxed": (Relaxed(0.3), None, lambda Phi, y: literal.relaxed(Phi, y, 0.3)),
     "ball": (Ball(), 0.4, lambda Phi, y: literal.ball(Phi, y, 0.4)),
 }
 
@@ -220,13 +220,13 @@ class TestEverySolver:
 
 
 def test_settings_become_plain_floats(rng):
-    solver = DifferenceMap(np.float64(0.5), ProximalStep(np.float64(0.3)))
-    assert repr(solver) == "DifferenceMap(beta=0.5, data_set=ProximalStep(alpha=0.3))"
+    solver = DifferenceMap(np.float64(0.5), Relaxed(np.float64(0.3)))
+    assert repr(solver) == "DifferenceMap(beta=0.5, data_set=Relaxed(alpha=0.3))"
     problem = sparsect.random_problem(20, 40, 5, rng=0, dtype=np.float32)
     assert sparsect.recover(problem.Phi, problem.y, 5, solver, max_iter=5).x.dtype == np.float32
 
 
-@pytest.mark.parametrize("data_set", ["ball", ProximalStep, 3])
+@pytest.mark.parametrize("data_set", ["ball", Relaxed, 3])
 def test_data_set_is_checked(data_set):
     with pytest.raises(InputError, match="data_set` must"):
         sparsect.recover(np.eye(3), np.ones(3), 1, DifferenceMap(0.5, data_set))

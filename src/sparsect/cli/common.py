@@ -26,7 +26,7 @@ from ..backend.writing import check_writable
 from ..dictionary.cluster import Cluster
 from ..images.settings import tuned_for_images
 from ..reporting import plots
-from ..sets import ProximalStep
+from ..sets import Relaxed
 from ..solvers import METHODS
 from ..solvers.base import Solver
 from ..solvers.imported import built, imported, is_own
@@ -79,7 +79,7 @@ def configured(method: str, settings: tuple[str, ...] = (), alpha: float | None 
     if alpha is not None:
         if not any(field.name == "data_set" for field in _fields(kind)):
             raise reject("--alpha", f"{alpha:g} with {method!r}", "used with difference-map or alternating-map")
-        chosen["data_set"] = ProximalStep(alpha)
+        chosen["data_set"] = Relaxed(alpha)
     return built("--method", method, kind, **chosen)
 
 

@@ -64,7 +64,7 @@ Examples:
 @click.option("--method", "-m", default=DEFAULT, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
-@click.option("--alpha", type=float, help="Damping of the data projection (ProximalStep), instead of a noise norm.")
+@click.option("--alpha", type=float, help="Damping of the data projection (Relaxed), instead of a noise norm.")
 @click.option("--max-iter", type=int, default=1000, show_default=True, help="Maximum number of iterations.")
 @click.option("--max-seconds", type=float, help="Maximum time of the iterations in seconds.")
 @click.option("--tol", type=float, help="Tolerance of the stopping criterion, relative to the starting point.")

@@ -4,6 +4,7 @@ from .base import Operator
 from .convert import as_operator
 from .dense import DenseOperator
 from .matrix_free import MatrixFree
+from .repeated import Repeated
 from .sparse import SparseOperator
 from .subsampled import SubsampledDCT, SubsampledFourier
 
@@ -11,6 +12,7 @@ __all__ = [
     "DenseOperator",
     "MatrixFree",
     "Operator",
+    "Repeated",
     "SparseOperator",
     "SubsampledDCT",
     "SubsampledFourier",

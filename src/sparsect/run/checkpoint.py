@@ -229,7 +229,7 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
         digest.update(to_numpy(problem.noise_norm).tobytes())
     lines = {
         "method": repr(run.solver),
-        "sparsity": problem.sparsity,
+        "sparsity": problem.structure.describe(),
         "tol": tol,
         "shape": (problem.batch, *problem.operator.shape),
         "arrays": f"{type(problem.y).__module__.split('.')[0]} {to_numpy(problem.y).dtype.name}",

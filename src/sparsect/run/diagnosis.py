@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import BoolArray, epsilon, is_single, namespace, to_numpy
+from ..backend.arrays import BoolArray, epsilon, is_single, to_numpy
 from ..backend.norms import row_norms
 from ..problems import Problem
 from .result import Result
@@ -75,7 +75,7 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
     poor = judged & ~(left <= allowed)
     if not poor.any():
         return
-    zero = poor & ~to_numpy(namespace(result.x).any(result.support, axis=-1))
+    zero = poor & ~to_numpy(result.support).reshape(problem.batch, -1).any(axis=1)
     poor &= ~zero
     advice = _advice(problem, solver, result, scaled)
     if zero.any():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import Array, NumpyArray, namespace, to_numpy
+from ..backend.arrays import Array, IntArray, NumpyArray, namespace, take_rows, to_numpy
 from ..backend.checks import LONGEST, InputError
 
 
@@ -24,7 +24,7 @@ class Result:
 
     Attributes
     ----------
-    x : array, shape (batch, n)
+    x : array, shape (batch, n), or (batch, times, n) for joint supports
         The solutions, with at most ``sparsity`` nonzeros in each row.
     support : array of bool, shape (batch, n)
         True where x is not zero.
@@ -118,7 +118,7 @@ class Result:
         """Describe the result in a few words for each property, by name."""
         x = self.x
         dtype = str(x.dtype).removeprefix("torch.")
-        count = 1 if x.ndim == 1 else x.shape[0]
+        count = int(np.size(to_numpy(self.residual_norm)))
         nonzeros = namespace(x).count_nonzero(self.support, axis=-1)
         converged = int(np.count_nonzero(to_numpy(self.converged)))
         return {
@@ -182,6 +182,37 @@ class Result:
         history = fields.pop("history")
         arrays = {name: to_numpy(value) for name, value in fields.items() if value is not None}
         files.write_npz(path, arrays | {f"history/{name}": value for name, value in history.items()})
+
+
+def joined(parts: Sequence[tuple[IntArray, Result]], seconds: float = 0.0) -> Result:
+    """Join the results of several groups of rows, without history.
+
+    Parameters
+    ----------
+    parts : sequence of tuple of array and Result
+        The numbers of the rows of each group, and its result. Later results of a row replace earlier ones.
+    seconds : float, optional
+        Time to be added to that of the results.
+
+    Returns
+    -------
+    Result
+        The result of all rows, in their order.
+    """
+    rows, results = np.concatenate([rows for rows, _ in parts]), [result for _, result in parts]
+    order = np.empty(int(rows.max()) + 1, dtype=np.int64)
+    order[rows] = np.arange(rows.size)
+    xp = namespace(results[0].x)
+
+    def join(name: str) -> Array:
+        values = [getattr(result, name) for result in results]
+        library = np if isinstance(values[0], np.ndarray) else xp
+        return take_rows(library.concat(values, axis=0), order)
+
+    values: dict[str, Any] = {name: join(name) for name in results[0].per_row()}
+    spent = {name: sum(getattr(result, name) for result in results) for name in ("setup_seconds", "seconds")}
+    spent["seconds"] += seconds
+    return dataclasses.replace(results[0], **values, **spent, history={})
 
 
 def _range(values: Any, form: str) -> str:
@@ -267,8 +298,9 @@ def _first_problem(found: Mapping[str, NumpyArray], history: Mapping[str, NumpyA
     x = found["x"]
     for name, value in found.items():
         whole = name in ("x", "support", "inclusion_probability", "standard_deviation")
-        shape = x.shape if whole else x.shape[:-1] if name in Result.PER_ROW else ()
-        if value.dtype.kind not in KINDS[name] or value.shape != shape or (whole and value.ndim not in (1, 2)):
+        each = x.shape[:-1] if value.ndim == x.ndim - 1 else x.shape[:-2]
+        shape = x.shape if whole else each if name in Result.PER_ROW else ()
+        if value.dtype.kind not in KINDS[name] or value.shape != shape or (whole and value.ndim not in (1, 2, 3)):
             return f"{name} has dtype {value.dtype} and shape {value.shape}"
         if value.dtype.kind in "fc" and name not in DETAILS and np.isnan(value).any():
             return f"{name} has entries that are NaN"

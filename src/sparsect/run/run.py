@@ -25,8 +25,9 @@ from ..backend.arrays import (
 from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
-from ..operators import least_squares, polishing
+from ..operators import Repeated, least_squares, polishing
 from ..problems import Problem
+from ..solvers import METHODS
 from ..solvers.base import Requirement, Solver, State
 from .convergence import DIVERGED, converged, finished
 from .result import Result
@@ -71,7 +72,9 @@ class Run:
         _check_needs(problem, solver)
         if polish and not problem.operator.is_dense:
             raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
-        if solver.compiled and is_numpy(namespace(problem.y)):
+        if polish and not problem.structure.plain:
+            raise reject("polish", "True with a set other than that of s nonzeros", "False for such a set")
+        if solver.compiled and solver.scales_columns and is_numpy(namespace(problem.y)):
             _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
         self.problem, self.solver = problem, solver
         self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
@@ -80,7 +83,7 @@ class Run:
         self.clock = Clock()
         self.setup_seconds = 0.0
         with self._clocked():
-            self.scaled, self.units = problem.to_scale(scale_columns, solver.scale_free)
+            self.scaled, self.units = problem.to_scale(scale_columns and solver.scales_columns, solver.scale_free)
             state = solver.init(self.scaled)
             scale = to_numpy(state.scale)
             # A row whose starting point overflows cannot converge; it is indistinguishable from one that diverges.
@@ -130,7 +133,7 @@ class Run:
             x, swaps, optimal = polishing.polish(problem.operator, problem.y, x)
             details = details | {"swaps": swaps, "swap_optimal": optimal}
         elif self.refit and not self.solver.fitted:
-            x = least_squares.refit(problem.operator, problem.y, x)
+            x = least_squares.refit(problem.operator, problem.y, x, problem.structure)
         return x, details
 
     def advance(self, fractions: list[float], last: bool) -> None:
@@ -247,12 +250,17 @@ class Run:
 def _check_needs(problem: Problem, solver: Solver) -> None:
     """Reject a problem that the solver cannot handle before anything is computed."""
     operator = problem.operator
+    if isinstance(operator, Repeated):
+        operator = operator.inner
     missing = {
         Requirement.DENSE: not operator.is_dense,
         Requirement.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
         Requirement.REAL: is_complex(problem.y),
         Requirement.HOST: not is_numpy(namespace(problem.y)),
     }
+    for kind in sorted(problem.structure.kinds - solver.takes, key=lambda kind: kind.value):
+        able = ", ".join(name for name, other in METHODS.items() if kind in other.takes)
+        raise reject("method", f"{solver.name!r}, which does not take {kind.value}", f"one of {able}")
     for need in solver.needs:
         if missing[need]:
             raise reject("method", f"{solver.name!r}, which needs {need.value}", "another one")

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..backend.arrays import Array
-from ..backend.norms import norm
+from ..operators.repeated import split
 from .convergence import converged
 from .state import is_stable, steps_taken
 
@@ -86,12 +86,19 @@ class Snapshot:
         """What the solver knows about the solutions, by the name of the attribute of :class:`Result`."""
         details, units = self._answer[1], self._run.units
         name = "standard_deviation"
-        return details | {name: units.original(details[name])} if name in details else details
+        if name in details:
+            details = details | {name: units.original(details[name])}
+        return {name: self._shaped(value) if value.ndim > 1 else value for name, value in details.items()}
 
     @cached_property
     def x(self) -> Array:
-        """The solver's estimate of each row, shape (batch, n)."""
-        return self._run.units.original(self._estimate)
+        """The solver's estimate of each row, shape (batch, n), or (batch, times, n) for joint supports."""
+        return self._shaped(self._run.units.original(self._estimate))
+
+    def _shaped(self, rows: Array) -> Array:
+        """Separate the times of signals with joint supports."""
+        times = self._run.problem.times
+        return rows if times is None else split(rows, times)
 
     @property
     def support(self) -> Array:
@@ -102,7 +109,7 @@ class Snapshot:
     def residual_norm(self) -> Array:
         """The norm of the residual of each row, ||Phi x - y||, shape (batch,)."""
         problem, unit = self._run.scaled, self._run.units.y
-        left = norm(problem.operator.forward(self._estimate) - problem.y)
+        left = self._run.solver.misfit(problem, self._estimate)
         return left if unit is None else left * unit
 
     @property

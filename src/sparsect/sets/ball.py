@@ -8,8 +8,7 @@ from ..backend.arrays import Array, epsilon, namespace, real_dtype
 from ..backend.checks import reject
 from ..backend.norms import norm, real_vecdot
 from ..operators.pseudo_inverse import PseudoInverse
-from ..problems import Problem
-from .base import DataSet
+from .base import DataSet, Measurements
 
 # Bound on the Newton steps of a projection onto the ball; at most 19 were needed in all tests.
 MAX_NEWTON = 60
@@ -38,7 +37,7 @@ class Ball(DataSet):
     array([2., 5.])
     """
 
-    def radius(self, problem: Problem, target: Array) -> Array:
+    def radius(self, problem: Measurements, target: Array) -> Array:
         """Compute the residual norm allowed in each row within the range of Phi."""
         if problem.noise_norm is None:
             raise reject("noise_norm", "None", "a number, or one for each row of y, when the data set is a Ball")
@@ -49,7 +48,7 @@ class Ball(DataSet):
         short = slack < -10 * problem.operator.pseudo_inverse.tolerance(problem.y) * norm(problem.y)
         if bool(xp.any(short)):
             row = int(xp.argmax(xp.astype(short, xp.int8)))
-            where = "" if problem.batch == 1 else f" in row {row}"
+            where = "" if problem.y.shape[0] == 1 else f" in row {row}"
             least = f"at least {float(distance[row]):g}{where}, because no Phi x is closer to y"
             raise reject("noise_norm", f"{float(problem.noise_norm[row]):g}{where}", least)
         squared = (problem.noise_norm + distance) * xp.where(slack > 0, slack, 0 * slack)

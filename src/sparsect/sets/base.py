@@ -1,13 +1,93 @@
-"""Base class of the data sets B. Projections onto them use the image coordinates of Phi's row space."""
+"""Base classes of the two kinds of sets: A, what x may look like, and B, the points that agree with the data."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
+from ..backend.array_checks import floating
 from ..backend.arrays import Array, namespace, real_dtype
-from ..backend.checks import reject, shown
+from ..backend.checks import reject
+from ..kernels.thresholding import Structure, project
+from ..operators import Operator
 from ..operators.pseudo_inverse import PseudoInverse
-from ..problems import Problem
+
+
+class SignalSet(ABC):
+    """Base class of the sets A: what x may look like.
+
+    A set of your own need not be derived from this class: any object with a method ``project(x)``, which returns the
+    nearest point of the set for every row of x, and an attribute ``size``, the largest number of nonzeros, will do.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> from sparsect import sets
+    >>> isinstance(sets.Sparse(3, nonnegative=True), sparsect.SignalSet)
+    True
+    """
+
+    @abstractmethod
+    def structure(self, n: int) -> Structure:
+        """Return the form of the set that the kernels use.
+
+        Parameters
+        ----------
+        n : int
+            The number of entries of x.
+
+        Returns
+        -------
+        Structure
+            The structure of its points.
+
+        Raises
+        ------
+        InputError
+            If the set does not fit vectors of this length.
+        """
+
+    def project(self, x: Any) -> Array:
+        """Project every row of ``x`` onto the set.
+
+        Among points that are equally near, the one that keeps the entries with the lowest indices is taken.
+
+        Parameters
+        ----------
+        x : array, shape (..., n)
+            Points to project, one per row.
+
+        Returns
+        -------
+        array, shape (..., n)
+            The nearest points of the set.
+        """
+        x = floating("x", x)
+        if x.ndim == 0:
+            raise reject("x", "a number", "an array with at least one dimension")
+        return project(x, self.structure(x.shape[-1]))
+
+
+class Measurements(Protocol):
+    """What data sets know of a problem.
+
+    Attributes
+    ----------
+    operator : Operator
+        Phi.
+    y : array, shape (batch, m)
+        The data.
+    noise_norm : array, shape (batch,), or None
+        The norm of the noise.
+    """
+
+    operator: Operator
+    y: Array
+    noise_norm: Array | None
+
+    @property
+    def sparsity(self) -> int:
+        """The largest number of nonzeros."""
 
 
 class DataSet:
@@ -22,17 +102,17 @@ class DataSet:
 
     Examples
     --------
-    >>> import sparsect
-    >>> sets = [sparsect.Affine(), sparsect.ProximalStep(alpha=0.1), sparsect.Ball()]
-    >>> all(isinstance(data_set, sparsect.DataSet) for data_set in sets)
+    >>> from sparsect import sets
+    >>> kinds = [sets.Affine(), sets.Relaxed(alpha=0.1), sets.Ball()]
+    >>> all(isinstance(data_set, sets.DataSet) for data_set in kinds)
     True
-    >>> [data_set.alpha for data_set in sets]
+    >>> [data_set.alpha for data_set in kinds]
     [0.0, 0.1, None]
     """
 
     alpha: float | None = None
 
-    def radius(self, problem: Problem, target: Array) -> Array:
+    def radius(self, problem: Measurements, target: Array) -> Array:
         """Compute the residual norm allowed in each row within the range of Phi.
 
         Parameters
@@ -73,20 +153,3 @@ class DataSet:
             P_B(x) = x - Phi^H (Phi Phi^H + alpha I)^-1 (Phi x - y)
         """
         return self.alpha
-
-
-def check_data_set(data_set: Any) -> None:
-    """Check that ``data_set`` is a data set or None.
-
-    Parameters
-    ----------
-    data_set : object
-        The value to check.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-    """
-    if data_set is not None and not isinstance(data_set, DataSet):
-        raise reject("data_set", shown(data_set), "Affine(), ProximalStep(alpha), Ball() or None")

@@ -1,19 +1,12 @@
-"""The projection P_B onto the points that agree with the data."""
+"""The projection P_B onto the points that agree with the data, as solvers use it."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from ..backend.array_checks import check_magnitude, floating
-from ..backend.arrays import Array, namespace
-from ..backend.checks import reject, warn
-from ..operators import as_operator
-from ..problems import Problem
+from ..backend.arrays import Array, namespace, real_dtype
 from .affine import Affine
 from .ball import Ball
-from .base import DataSet, check_data_set
+from .base import DataSet, Measurements
+from .own import OwnData
 
 
 class DataProjection:
@@ -30,12 +23,12 @@ class DataProjection:
         The set B. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
     """
 
-    def __init__(self, problem: Problem, data_set: DataSet | None = None) -> None:
+    def __init__(self, problem: Measurements, data_set: DataSet | None = None) -> None:
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
         self.inverse = problem.operator.pseudo_inverse
         self.sparsity = problem.sparsity
 
-    def target(self, problem: Problem) -> tuple[Array, Array]:
+    def target(self, problem: Measurements) -> tuple[Array, Array]:
         """Compute the data of a problem in image coordinates and the radius allowed in each row.
 
         Parameters
@@ -108,55 +101,54 @@ class DataProjection:
         return self.inverse.correction(residual, self.data_set.damping(self.inverse, residual, radius))
 
 
-def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, noise_norm: Any = None) -> Array:
-    """Project every row of ``x`` onto the set of points that agree with the data.
+class OwnProjection(DataProjection):
+    """Projection P_B onto a set of the user's own, whose points are their own image coordinates.
 
     Parameters
     ----------
-    x : array, shape (n,) or (batch, n)
-        Points to project, one per row. A single point is projected for every row of ``y``.
-    Phi : array, SciPy sparse matrix, LinearOperator or Operator, shape (m, n)
-        Linear map, as in :func:`sparsect.recover`.
-    y : array, shape (m,) or (batch, m)
-        Measurements, as in :func:`sparsect.recover`.
+    data_set : OwnData
+        The set B.
+    """
+
+    def __init__(self, data_set: OwnData) -> None:
+        self.data_set, self._project = data_set, data_set.project
+
+    def target(self, problem: Measurements) -> tuple[Array, Array]:
+        """Return the data, and radii of zero."""
+        y = problem.y
+        return y, namespace(y).zeros(y.shape[:-1], dtype=real_dtype(y), device=y.device)
+
+    def image(self, x: Array) -> Array:
+        """Return ``x``."""
+        return x
+
+    def image_of_sparse(self, x: Array, nonzeros: int | None = None) -> Array:
+        """Return ``x``."""
+        return x
+
+    def correction(self, image: Array, target: Array, radius: Array) -> tuple[Array, Array]:
+        """Return x - P_B(x), twice, for one batch of points or several."""
+        xp = namespace(image)
+        if image.ndim == 2:
+            change = image - self._project(image, target)
+        else:
+            change = xp.stack([part - self._project(part, target) for part in (image[0, ...], image[1, ...])])
+        return change, change
+
+
+def data_projection(problem: Measurements, data_set: DataSet | None = None) -> DataProjection:
+    """Return the projection onto the points that agree with the data of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
     data_set : DataSet, optional
-        Affine, ProximalStep or Ball. The default is Ball if ``noise_norm`` is given, otherwise Affine.
-    noise_norm : float or array, shape (batch,), optional
-        Radius of the ball, one number for all rows or one for each row.
+        The set B. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
 
     Returns
     -------
-    array, shape (n,) or (batch, n)
-        The projections P_B(x); a vector if both ``x`` and ``y`` are vectors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sparsect
-    >>> problem = sparsect.random_problem(m=20, n=50, sparsity=3, rng=0)
-    >>> projected = sparsect.project_data(np.zeros(50), problem.Phi, problem.y)
-    >>> projected.shape
-    (1, 50)
-    >>> np.allclose(projected @ problem.Phi.T, problem.y)
-    True
+    DataProjection
+        The projection.
     """
-    check_data_set(data_set)
-    problem = Problem(as_operator(Phi), y, sparsity=0, noise_norm=noise_norm)
-    check_magnitude("y", problem.y)
-    x = floating("x", x, dimensions=(1, 2))
-    rows = x[None, :] if x.ndim == 1 else x
-    n = problem.operator.shape[1]
-    if rows.shape[-1] != n or rows.shape[0] not in (1, problem.batch):
-        raise reject("x", f"shape {tuple(x.shape)}", f"have shape ({n},) or ({problem.batch}, {n})")
-    xp = namespace(rows, problem.y)
-    rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
-    data = DataProjection(problem, data_set)
-    before = data.inverse.unconverged
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
-    if not bool(xp.all(xp.isfinite(moved))):
-        raise reject(
-            "x", f"entries for which Phi x leaves the range of {rows.dtype}", "have a scale closer to that of y"
-        )
-    warn([data.inverse.convergence_warning(before)])
-    return moved[0, :] if x.ndim == 1 and problem.single else moved
+    return OwnProjection(data_set) if isinstance(data_set, OwnData) else DataProjection(problem, data_set)

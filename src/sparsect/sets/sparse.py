@@ -1,40 +1,109 @@
-"""The set A of sparse vectors and its projection, which keeps the s largest magnitudes."""
+"""The set A = {x : at most s nonzeros, each within bounds}; its projection keeps the s entries that gain most."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ..backend.array_checks import floating
-from ..backend.arrays import Array
-from ..backend.checks import reject, whole_number
-from ..kernels.thresholding import keep_largest
+import numpy as np
+
+from ..backend.checks import choice, real_number, reject, truth_value, whole_number
+from ..kernels.thresholding import Layout, Structure
+from .base import SignalSet
 
 
-def project_sparse(x: Any, sparsity: int) -> Array:
-    """Project every row of ``x`` onto the set of vectors with at most ``sparsity`` nonzeros.
-
-    All but the ``sparsity`` entries of largest magnitude are set to zero. Exactly ``sparsity`` entries are kept;
-    among equal magnitudes, those with the lowest indices are kept.
+@dataclass(frozen=True)
+class Sparse(SignalSet):
+    """The set of vectors with at most ``size`` nonzeros, which may have bounds.
 
     Parameters
     ----------
-    x : array, shape (..., n)
-        Points to project, one per row, real or complex.
-    sparsity : int
-        Number of entries to keep, from 0 to n.
+    size : int or {'auto'}
+        The largest number of nonzeros. ``'auto'`` stands for an unknown number, see :func:`sparsect.recover`.
+    nonnegative : bool, optional
+        Whether nonzeros are positive: the same as ``low=0``.
+    low, high : float, optional
+        Bounds of the entries. They must not exclude zero. By default there are none.
 
-    Returns
-    -------
-    array, shape (..., n)
-        The projections P_A(x).
+    Notes
+    -----
+    With c = min(max(x, low), high), keeping entry j reduces the squared distance to x by c_j (2 x_j - c_j). The
+    projection keeps the entries of c for which this is largest. Without bounds, these are the largest magnitudes, as in
+    the paper; if x is nonnegative, the largest entries.
 
     Examples
     --------
-    >>> import sparsect
-    >>> sparsect.project_sparse([3.0, -1.0, 2.0, -5.0], sparsity=2)
-    array([ 3.,  0.,  0., -5.])
+    >>> from sparsect import sets
+    >>> sets.Sparse(2, nonnegative=True).project([3.0, -1.0, 2.0, -5.0])
+    array([3., 0., 2., 0.])
+    >>> sets.Sparse(2, low=-1.0, high=2.5).project([3.0, -1.0, 2.0, -5.0])
+    array([2.5, 0. , 0. , -1. ])
     """
-    x = floating("x", x)
-    if x.ndim == 0:
-        raise reject("x", "a number", "an array with at least one dimension")
-    return keep_largest(x, whole_number("sparsity", sparsity, 0, x.shape[-1]))
+
+    size: int | str
+    nonnegative: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        check_size("size", self.size)
+        truth_value("nonnegative", self.nonnegative)
+        if self.nonnegative and self.low is not None and self.low != 0:
+            raise reject("low", f"{self.low} with nonnegative=True", "None or 0")
+        if self.low is not None:
+            real_number("low", self.low, "a number of at most 0, because x may be zero", high=0.0)
+        if self.high is not None:
+            real_number("high", self.high, "a number of at least 0, because x may be zero", low=0.0)
+
+    def structure(self, n: int) -> Structure:
+        """Return the form of the set that the kernels use."""
+        size = structure_size(self.size, n)
+        low = 0.0 if self.nonnegative else self.low
+        if low is None and self.high is None:
+            return Structure(Layout(n), (size,))
+        below, above = -np.inf if low is None else float(low), np.inf if self.high is None else float(self.high)
+        return Structure(Layout(n), (size,), np.full(n, below), np.full(n, above))
+
+
+def check_size(name: str, size: Any) -> None:
+    """Check the size of a set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    size : int or str
+        The number, or 'auto'.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if isinstance(size, str):
+        choice(name, size, ("auto",))
+    else:
+        whole_number(name, size, 0)
+
+
+def structure_size(size: int | str, most: int) -> int:
+    """Return the number of units of a set, and check it.
+
+    Parameters
+    ----------
+    size : int or str
+        The number; for 'auto' it is found later, and a quarter of ``most`` is returned.
+    most : int
+        The number of units that there are.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    InputError
+        If there are fewer units.
+    """
+    return max(1, most // 4) if isinstance(size, str) else whole_number("sparsity", size, 0, most)

@@ -11,15 +11,15 @@ from ..backend.arrays import Array, FloatArray, namespace, on_host
 from ..backend.checks import settle_number
 from ..backend.norms import norm, squared_norm
 from ..kernels.shrinkage import shrink_steps
-from ..kernels.thresholding import keep_largest
+from ..kernels.thresholding import Kind, Structure, project
 from ..operators.pseudo_inverse import PseudoInverse, SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, ProximalStep
+from ..sets import DataProjection, Relaxed
 from .base import Solver, State, in_blocks
 
 
-def shrink(x: Array, threshold: float, p: float) -> Array:
-    """Apply p-shrinkage to each entry.
+def shrink(x: Array, threshold: float, p: float, structure: Structure | None = None) -> Array:
+    """Apply p-shrinkage to each entry, or to the norm of each group.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ def shrink(x: Array, threshold: float, p: float) -> Array:
         The magnitude below which values become zero.
     p : float
         The exponent: 1 gives soft thresholding, values well below 0 nearly hard thresholding.
+    structure : Structure, optional
+        The groups, whose norms replace magnitudes, and the bounds within which x is moved first.
 
     Returns
     -------
@@ -37,6 +39,9 @@ def shrink(x: Array, threshold: float, p: float) -> Array:
     """
     xp = namespace(x)
     magnitude = xp.abs(x)
+    if structure is not None and not structure.plain:
+        x = structure.clipped(x)
+        magnitude = xp.sqrt(structure.unit_sums(xp.abs(x) ** 2))
     safe = xp.where(magnitude > 0, magnitude, xp.ones_like(magnitude))
     factor = 1 - (threshold / safe) ** (2 - p)
     keep = (factor > 0) & (magnitude > 0)
@@ -109,6 +114,7 @@ class ADMM(Solver):
     """
 
     name: ClassVar[str] = "admm"
+    takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS})
     criterion: ClassVar[str] = "primal_dual_residual"
     compiled: ClassVar[bool] = True
     combines_steps: ClassVar[bool] = True
@@ -124,7 +130,7 @@ class ADMM(Solver):
 
     def init(self, problem: Problem) -> ADMMState:
         """Start from z = P_B(0) and u = 0."""
-        data = DataProjection(problem, ProximalStep(self.mu))
+        data = DataProjection(problem, Relaxed(self.mu))
         target, radius = data.target(problem)
         z, steps = data.inverse.correction(target, self.mu)[0], 0 * radius
         unknown = namespace(radius).full_like(radius, float("inf"))
@@ -132,11 +138,11 @@ class ADMM(Solver):
 
     def step(self, problem: Problem, state: ADMMState) -> ADMMState:
         """Update x, z and u once."""
-        data = DataProjection(problem, ProximalStep(self.mu))
+        data = DataProjection(problem, Relaxed(self.mu))
         # With w the correction of z - u, x + u is z - w.
         w = data.correction(data.image(state.point), state.target, state.radius)[0]
         moved = state.z - w
-        z = shrink(moved, self.lam / self.mu, self.p)
+        z = shrink(moved, self.lam / self.mu, self.p, problem.structure)
         residual = namespace(z).sqrt(squared_norm(state.point - w - z) + squared_norm(z - state.z))
         return dataclasses.replace(state, z=z, point=2 * z - moved, criterion=residual, taken=state.taken + 1)
 
@@ -144,11 +150,12 @@ class ADMM(Solver):
         """Take several steps: in blocks of rows, one on each core, or with fused kernels on a GPU."""
         inverse, count = problem.operator.pseudo_inverse, len(fractions)
         if not on_host(problem.y):
-            after = self._many(inverse, state, count, goal)
+            after = self._many(inverse, state, count, goal) if problem.structure.plain else None
             return super().steps(problem, state, goal, fractions) if after is None else after[0]
 
         def some_steps(part: Problem, running: ADMMState, taken: int, goal: FloatArray) -> tuple[ADMMState, int]:
-            return self._many(inverse, running, count - taken, goal) or (self.step(part, running), 1)
+            many = self._many(inverse, running, count - taken, goal) if problem.structure.plain else None
+            return many or (self.step(part, running), 1)
 
         return in_blocks(problem, state, state.z, count, goal, some_steps)
 
@@ -164,4 +171,4 @@ class ADMM(Solver):
 
     def estimate(self, problem: Problem, state: ADMMState) -> Array:
         """Return P_A(z), the s largest entries of z."""
-        return keep_largest(state.z, problem.sparsity)
+        return project(state.z, problem.structure)

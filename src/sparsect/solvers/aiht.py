@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..backend.arrays import Array, epsilon, namespace
 from ..backend.norms import norm, real_vecdot, squared_norm
-from ..kernels.thresholding import keep_largest
+from ..kernels.thresholding import Kind, project
 from ..problems import Problem
 from .base import Solver, State
 
@@ -66,6 +66,7 @@ class NormalizedIHT(Solver):
     """
 
     name: ClassVar[str] = "niht"
+    takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS, Kind.LEVELS})
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
 
@@ -140,7 +141,7 @@ class AcceleratedIHT(NormalizedIHT):
         xp = namespace(x)
         point, left = _line_minimum(x, residual, state.x, state.residual)
         point, left = _line_minimum(point, left, state.previous, state.previous_residual)
-        relaxed = keep_largest(point, problem.sparsity)
+        relaxed = project(point, problem.structure)
         relaxed_residual = problem.y - problem.operator.forward(relaxed)
         better = (squared_norm(relaxed_residual) < squared_norm(residual))[:, None]
         return xp.where(better, relaxed, x), xp.where(better, relaxed_residual, residual)
@@ -148,13 +149,13 @@ class AcceleratedIHT(NormalizedIHT):
 
 def _descend(problem: Problem, state: HardThresholdingState) -> tuple[Array, Array]:
     """Return the thresholded gradient step and its residual."""
-    xp, operator, s = namespace(state.x), problem.operator, problem.sparsity
+    xp, operator, A = namespace(state.x), problem.operator, problem.structure
     gradient = operator.adjoint(state.residual)
     started = xp.any(state.x != 0, axis=-1)[:, None]
-    support = xp.where(started, state.x != 0, keep_largest(gradient, s) != 0)
+    support = xp.where(started, state.x != 0, project(gradient, A) != 0)
     on_support = xp.where(support, gradient, xp.zeros_like(gradient))
     mu = _ratio(squared_norm(on_support), squared_norm(operator.forward(on_support)))
-    x = keep_largest(state.x + mu[:, None] * gradient, s)
+    x = project(state.x + mu[:, None] * gradient, A)
     residual = problem.y - operator.forward(x)
     for _ in range(60):
         change = squared_norm(x - state.x)
@@ -164,7 +165,7 @@ def _descend(problem: Problem, state: HardThresholdingState) -> tuple[Array, Arr
         if not bool(xp.any(too_far)):
             break
         mu = xp.where(too_far, xp.where(limit < mu / 1.5, limit, mu / 1.5), mu)
-        x = xp.where(too_far[:, None], keep_largest(state.x + mu[:, None] * gradient, s), x)
+        x = xp.where(too_far[:, None], project(state.x + mu[:, None] * gradient, A), x)
         residual = xp.where(too_far[:, None], problem.y - operator.forward(x), residual)
     worse = (squared_norm(residual) > squared_norm(state.residual))[:, None]
     return xp.where(worse, state.x, x), xp.where(worse, state.residual, residual)

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from ..backend.arrays import Array, epsilon, namespace
 from ..backend.norms import norm
-from ..kernels.thresholding import keep_largest
+from ..kernels.thresholding import Kind, project
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
+from ..sets import DataSet, OwnData, Relaxed, as_data_set, data_projection
 from .base import Solver, State
 
 
@@ -46,7 +46,7 @@ class AlternatingMap(Solver):
 
     Parameters
     ----------
-    data_set : Affine, ProximalStep, Ball or None, optional
+    data_set : Affine, Relaxed, Ball or None, optional
         The form of B, as for :class:`~sparsect.DifferenceMap`.
 
     Examples
@@ -59,6 +59,7 @@ class AlternatingMap(Solver):
     """
 
     name: ClassVar[str] = "alternating-map"
+    takes: ClassVar[frozenset[Kind]] = frozenset(Kind)
     uses_noise_norm: ClassVar[bool] = True
     criterion: ClassVar[str] = "gap"
     compiled: ClassVar[bool] = True
@@ -66,19 +67,30 @@ class AlternatingMap(Solver):
     data_set: DataSet | None = None
 
     def __post_init__(self) -> None:
-        check_data_set(self.data_set)
+        object.__setattr__(self, "data_set", as_data_set("data_set", self.data_set))
 
     @property
     def scale_free(self) -> bool:
         """Whether the settings of B do not depend on the units of the data."""
-        return not isinstance(self.data_set, ProximalStep)
+        return not isinstance(self.data_set, Relaxed | OwnData)
+
+    @property
+    def scales_columns(self) -> bool:
+        """Whether B does not have units of its own."""
+        return not isinstance(self.data_set, OwnData)
+
+    def misfit(self, problem: Problem, x: Array) -> Array:
+        """Return the norm of the residual or, for a set B of the user's own, the distance of x to it."""
+        if not isinstance(self.data_set, OwnData):
+            return super().misfit(problem, x)
+        return norm(x - self.data_set.project(x, problem.y))
 
     def init(self, problem: Problem) -> AlternatingMapState:
         """Start from P_A(P_B(0))."""
-        data = DataProjection(problem, self.data_set)
+        data = data_projection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, _ = data.correction(0 * target, target, radius)
-        x = keep_largest(-correction, problem.sparsity)
+        x = project(-correction, problem.structure)
         return AlternatingMapState(
             x=x,
             image=data.image_of_sparse(x),
@@ -91,9 +103,9 @@ class AlternatingMap(Solver):
 
     def step(self, problem: Problem, state: AlternatingMapState) -> AlternatingMapState:
         """Project onto B, then onto A."""
-        data = DataProjection(problem, self.data_set)
+        data = data_projection(problem, self.data_set)
         w, _ = data.correction(state.image, state.target, state.radius)
-        x = keep_largest(state.x - w, problem.sparsity)
+        x = project(state.x - w, problem.structure)
         settled = norm(x - state.x) <= 4 * epsilon(x) * norm(x)
         return dataclasses.replace(state, x=x, criterion=norm(w), settled=settled, image=data.image_of_sparse(x))
 

@@ -18,6 +18,8 @@ import numpy as np
 from ..backend.arrays import Array, FloatArray, IntArray, from_numpy, namespace, take_rows, to_numpy
 from ..backend.checks import reject, shown
 from ..backend.engines import worth_compiling
+from ..backend.norms import norm
+from ..kernels.thresholding import Kind
 from ..problems import Problem
 
 # Size in bytes of one array of the block of rows that a core works on at a time. With smaller blocks, matrix products
@@ -335,6 +337,8 @@ class Solver(ABC):
         The name used by ``recover(method=...)`` and by the command line.
     needs : frozenset of Requirement
         What the solver requires. A problem that does not meet a requirement is rejected before anything is computed.
+    takes : frozenset of Kind
+        The kinds of sets A that the solver takes besides that of vectors with at most s nonzeros.
     uses_noise_norm : bool
         Whether the solver uses the noise level of the problem.
     criterion : str
@@ -383,6 +387,7 @@ class Solver(ABC):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Requirement]] = frozenset()
+    takes: ClassVar[frozenset[Kind]] = frozenset()
     uses_noise_norm: ClassVar[bool] = False
     criterion: ClassVar[str] = "change"
     compiled: ClassVar[bool] = False
@@ -483,10 +488,32 @@ class Solver(ABC):
         """
         return self.estimate(problem, state), {}
 
+    def misfit(self, problem: Problem, x: Array) -> Array:
+        """Return how far each x is from explaining the data.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem.
+        x : array, shape (batch, n)
+            Solutions.
+
+        Returns
+        -------
+        array, shape (batch,)
+            The norm of the residual, ||Phi x - y||.
+        """
+        return norm(problem.operator.forward(x) - problem.y)
+
     @property
     def scale_free(self) -> bool:
         """Whether no setting depends on the units of Phi and y, so that the loop may normalize both."""
         return False
+
+    @property
+    def scales_columns(self) -> bool:
+        """Whether the loop may bring the columns of Phi to one norm."""
+        return True
 
     @property
     def fitted(self) -> bool:

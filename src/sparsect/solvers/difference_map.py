@@ -13,10 +13,10 @@ from ..backend.arrays import Array, FloatArray, namespace, on_host
 from ..backend.checks import settle_number
 from ..backend.norms import norm
 from ..kernels.search import Schedule, difference_steps, search_steps
-from ..kernels.thresholding import advance, keep_largest
+from ..kernels.thresholding import Kind, advance, project
 from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, DataSet, ProximalStep, check_data_set
+from ..sets import DataSet, OwnData, Relaxed, as_data_set, data_projection
 from .base import Solver, State
 
 
@@ -66,9 +66,10 @@ class DifferenceMap(Solver):
     ----------
     beta : float, optional
         Any number except 0. Near 0.14 the thresholded iterate is best; larger values search more widely.
-    data_set : Affine, ProximalStep, Ball or None, optional
-        The form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.ProximalStep` or
-        :class:`~sparsect.Ball`. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
+    data_set : Affine, Relaxed, Ball, object or None, optional
+        The form of B: :class:`~sparsect.Affine` as in the paper, :class:`~sparsect.Relaxed`, :class:`~sparsect.Ball`,
+        or an object of your own with a method ``project(x, y)``, which returns the nearest point that agrees with y for
+        every row. The default is Ball if the problem has a ``noise_norm``, otherwise Affine.
 
     Notes
     -----
@@ -103,6 +104,7 @@ class DifferenceMap(Solver):
     """
 
     name: ClassVar[str] = "difference-map"
+    takes: ClassVar[frozenset[Kind]] = frozenset(Kind)
     uses_noise_norm: ClassVar[bool] = True
     criterion: ClassVar[str] = "gap"
     compiled: ClassVar[bool] = True
@@ -112,21 +114,32 @@ class DifferenceMap(Solver):
 
     def __post_init__(self) -> None:
         settle_number(self, "beta", "any number but 0", nonzero=True)
-        check_data_set(self.data_set)
+        object.__setattr__(self, "data_set", as_data_set("data_set", self.data_set))
 
     @property
     def scale_free(self) -> bool:
         """Whether the settings of B do not depend on the units of the data."""
-        return not isinstance(self.data_set, ProximalStep)
+        return not isinstance(self.data_set, Relaxed | OwnData)
+
+    @property
+    def scales_columns(self) -> bool:
+        """Whether B does not have units of its own."""
+        return not isinstance(self.data_set, OwnData)
+
+    def misfit(self, problem: Problem, x: Array) -> Array:
+        """Return the norm of the residual or, for a set B of the user's own, the distance of x to it."""
+        if not isinstance(self.data_set, OwnData):
+            return super().misfit(problem, x)
+        return norm(x - self.data_set.project(x, problem.y))
 
     def init(self, problem: Problem) -> DifferenceMapState:
         """Start from P_B(0), the x of smallest norm that agrees with the data."""
-        data = DataProjection(problem, self.data_set)
+        data = data_projection(problem, self.data_set)
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
         sparse = sparse_image = None
         if self.beta != 1:
-            sparse = keep_largest(-correction, problem.sparsity)
+            sparse = project(-correction, problem.structure)
             sparse_image = data.image_of_sparse(sparse)
         return DifferenceMapState(
             x=-correction,
@@ -141,18 +154,18 @@ class DifferenceMap(Solver):
 
     def step(self, problem: Problem, state: DifferenceMapState) -> DifferenceMapState:
         """Replace x by D(x)."""
-        data, beta, s = DataProjection(problem, self.data_set), self.beta, problem.sparsity
+        data, beta, A = data_projection(problem, self.data_set), self.beta, problem.structure
         xp = namespace(state.x)
         if state.sparse is None or state.sparse_image is None:
             w, w_image = data.correction(state.image, state.target, state.radius)
-            in_A, x, gap, _ = advance(state.x, w, state.x, s)
+            in_A, x, gap, _ = advance(state.x, w, state.x, A)
             return dataclasses.replace(state, x=x, image=data.image_of_sparse(in_A) + w_image, criterion=gap)
         f_A_image = (1 - 1 / beta) * state.sparse_image + state.image / beta
         both, both_images = data.correction(xp.stack([state.image, f_A_image]), state.target, state.radius)
         w, z, z_image = both[0, ...], both[1, ...], both_images[1, ...]
-        in_A = keep_largest(state.x - (1 + 1 / beta) * w, s)
+        in_A = project(state.x - (1 + 1 / beta) * w, A)
         x = beta * (in_A + z) - (beta - 1) * state.sparse
-        sparse = keep_largest(x, s)
+        sparse = project(x, A)
         images = data.image_of_sparse(xp.stack([in_A, sparse]))
         image = beta * (images[0, ...] + z_image) - (beta - 1) * state.sparse_image
         gap = norm(x - state.x) / abs(beta)
@@ -168,16 +181,17 @@ class DifferenceMap(Solver):
 
     def _fused(self, problem: Problem, state: DifferenceMapState, count: int) -> DifferenceMapState | None:
         """Take ``count`` steps on a GPU, if the relaxation of B is the same for all rows."""
-        data, s = DataProjection(problem, self.data_set), problem.sparsity
-        inverse, alpha = data.inverse, data.data_set.alpha
-        if not isinstance(inverse, SingularVectors) or alpha is None:
+        data, s = data_projection(problem, self.data_set), problem.sparsity
+        alpha = data.data_set.alpha
+        if alpha is None or not isinstance(data.inverse, SingularVectors) or not problem.structure.plain:
             return None
+        inverse = data.inverse
         after: Any
         if state.sparse is not None:
             now = {name: getattr(state, name) for name in ("x", "image", "sparse", "sparse_image")}
             after = difference_steps(inverse.basis, state.target, alpha, s, self.beta, count, now)
             return None if after is None else dataclasses.replace(state, **after)
-        xp, schedule = namespace(state.x), Schedule([alpha] * count, [s] * count, [False] * count)
+        xp, schedule = namespace(state.x), Schedule([alpha] * count, [problem.structure] * count, [False] * count)
         steps = xp.zeros_like(state.criterion)
         now = {"x": state.x, "image": state.image, "sparse": xp.zeros_like(state.x), "criterion": state.criterion}
         now |= {"taken": steps, "unchanged": steps, "total": None, "power": None, "count": None}
@@ -196,8 +210,8 @@ class DifferenceMap(Solver):
         the former fits better. At a solution the latter does, because a fixed point x is not itself the solution.
         """
         xp = namespace(state.x)
-        w, _ = DataProjection(problem, self.data_set).correction(state.image, state.target, state.radius)
-        thresholded = keep_largest(state.x, problem.sparsity)
-        in_A = keep_largest(state.x - (1 + 1 / self.beta) * w, problem.sparsity)
-        misfits = [norm(problem.operator.forward(point) - problem.y) for point in (thresholded, in_A)]
+        w, _ = data_projection(problem, self.data_set).correction(state.image, state.target, state.radius)
+        thresholded = project(state.x, problem.structure)
+        in_A = project(state.x - (1 + 1 / self.beta) * w, problem.structure)
+        misfits = [self.misfit(problem, point) for point in (thresholded, in_A)]
         return xp.where((misfits[1] < misfits[0])[..., None], in_A, thresholded)

@@ -12,8 +12,10 @@ import numpy as np
 from ..backend.arrays import Array, FloatArray, contiguous, epsilon
 from ..backend.checks import within
 from ..backend.norms import squared_norm
+from ..kernels.thresholding import Kind
 from ..problems import Problem
-from .base import Requirement, Solver, State
+from . import unit_pursuit
+from .base import Requirement, Solver, State, kept_where_done
 
 # A unit column whose squared distance to the span of the selected columns is below this counts as linearly dependent:
 # products of columns in double precision cannot resolve smaller distances.
@@ -93,6 +95,7 @@ class OrthogonalMatchingPursuit(Solver):
     """
 
     name: ClassVar[str] = "omp"
+    takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS})
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.HOST})
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
@@ -102,8 +105,10 @@ class OrthogonalMatchingPursuit(Solver):
     fitted = True
     follow_freedom: ClassVar[bool] = False
 
-    def init(self, problem: Problem) -> PursuitState:
+    def init(self, problem: Problem) -> PursuitState | unit_pursuit.UnitPursuitState:
         """Start without columns."""
+        if not problem.structure.plain:
+            return unit_pursuit.start(problem)
         operator, s, batch = problem.operator, problem.sparsity, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
         correlation = operator.adjoint(problem.y)
@@ -130,6 +135,10 @@ class OrthogonalMatchingPursuit(Solver):
 
     def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> Any:
         """Select one column for each of ``fractions``, until the residual is at most ``goal``."""
+        if isinstance(state, unit_pursuit.UnitPursuitState):
+            for _ in fractions:
+                state = kept_where_done(goal, state, unit_pursuit.select_unit(problem, state))
+            return state
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -171,8 +180,10 @@ class OrthogonalMatchingPursuit(Solver):
         if rows.size:
             energy[rows] = self._fit(problem.take(rows), cast(PursuitState, state.take(rows)))[1]
 
-    def estimate(self, problem: Problem, state: PursuitState) -> Array:
+    def estimate(self, problem: Problem, state: PursuitState | unit_pursuit.UnitPursuitState) -> Array:
         """Return the least-squares fit on the selected columns."""
+        if isinstance(state, unit_pursuit.UnitPursuitState):
+            return state.x
         return self._fit(problem, state)[0]
 
     def _fit(self, problem: Problem, state: PursuitState) -> tuple[Array, Array]:
@@ -218,4 +229,5 @@ class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
     """
 
     name: ClassVar[str] = "ormp"
+    takes: ClassVar[frozenset[Kind]] = frozenset()
     follow_freedom: ClassVar[bool] = True

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ..backend.arrays import Array, namespace
 from ..backend.norms import norm
-from ..kernels.thresholding import keep_largest
-from ..operators.least_squares import on_support
+from ..kernels.thresholding import Kind, project
+from ..operators.least_squares import on_support, refit
 from ..problems import Problem
 from .base import Solver, State
 
@@ -61,24 +61,24 @@ class SubspacePursuit(Solver):
     """
 
     name: ClassVar[str] = "subspace-pursuit"
+    takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS, Kind.LEVELS})
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
 
     def init(self, problem: Problem) -> SubspacePursuitState:
         """Start from the fit on the s columns with the largest correlation with y."""
-        support = keep_largest(problem.operator.adjoint(problem.y), problem.sparsity) != 0
-        x, residual = _fit(problem, support)
+        x, residual = _fit(problem, project(problem.operator.adjoint(problem.y), problem.structure))
         scale = norm(problem.y)
         return SubspacePursuitState(x=x, residual=residual, criterion=norm(residual), scale=scale, settled=scale == 0)
 
     def step(self, problem: Problem, state: SubspacePursuitState) -> SubspacePursuitState:
         """Extend the support, fit, prune and fit again; rows whose residual does not decrease stay as they are."""
-        xp, s = namespace(state.x), problem.sparsity
+        xp, A, s = namespace(state.x), problem.structure, problem.sparsity
         # If 2s columns are too many for a unique fit, fewer are added.
         more = max(1, min(s, problem.operator.shape[0] - 1 - s))
-        added = keep_largest(problem.operator.adjoint(state.residual), more if s else 0) != 0
+        added = project(problem.operator.adjoint(state.residual), A.part(more / s if s else 0.0)) != 0
         wide = on_support(problem.operator, problem.y, (state.x != 0) | added)
-        x, residual = _fit(problem, keep_largest(wide, s) != 0)
+        x, residual = _fit(problem, project(wide, A))
         criterion = norm(residual)
         worse = criterion >= state.criterion
         return dataclasses.replace(
@@ -94,7 +94,7 @@ class SubspacePursuit(Solver):
         return state.x
 
 
-def _fit(problem: Problem, support: Array) -> tuple[Array, Array]:
-    """Return the least-squares fit on a support, and its residual."""
-    x = on_support(problem.operator, problem.y, support)
+def _fit(problem: Problem, x: Array) -> tuple[Array, Array]:
+    """Return the least-squares fit on the support of x, and its residual."""
+    x = refit(problem.operator, problem.y, x, problem.structure)
     return x, problem.y - problem.operator.forward(x)

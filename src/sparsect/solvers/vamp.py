@@ -12,7 +12,7 @@ from ..backend.arrays import Array, FloatArray, namespace, on_host, to_numpy
 from ..backend.checks import settle_number
 from ..backend.norms import norm, squared_norm
 from ..kernels.posterior import denoise, posterior
-from ..kernels.thresholding import keep_largest
+from ..kernels.thresholding import Kind, project
 from ..operators.pseudo_inverse import OrthonormalBasis
 from ..problems import Problem
 from .base import Requirement, Solver, State, chosen
@@ -106,6 +106,7 @@ class VectorAMP(Solver):
     """
 
     name: ClassVar[str] = "vamp"
+    takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS, Kind.LEVELS})
     criterion: ClassVar[str] = "disagreement"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.SPECTRUM})
     uses_noise_norm: ClassVar[bool] = True
@@ -177,7 +178,7 @@ class VectorAMP(Solver):
             The state from which messages continue.
         """
         xp, (m, _), s = namespace(x), problem.operator.shape, problem.sparsity
-        sparse = keep_largest(x, s)
+        sparse = project(x, problem.structure)
         variance = squared_norm(sparse) / max(s, 1)
         variance = xp.where(variance > 0, variance, state.variance)
         learned = dataclasses.replace(state, variance=variance if self.variance is None else state.variance)
@@ -213,7 +214,7 @@ class VectorAMP(Solver):
             The state after the exchange.
         """
         xp, keep = namespace(state.x), self.damping
-        x, var, active, power = denoise(state.r, state.gamma, state.density, state.variance)
+        x, var, active, power = denoise(state.r, state.gamma, state.density, state.variance, problem.structure)
         precision = 1 / var
         gamma2 = _bounded(precision - state.gamma, state)
         r2 = (precision[:, None] * x - state.gamma[:, None] * state.r) / gamma2[:, None]
@@ -264,7 +265,7 @@ class VectorAMP(Solver):
         The posterior mean ``state.x`` is the Bayes estimate, which is not sparse. If Phi is far from random, messages
         can diverge; a mean that fits worse than zero is replaced by zero.
         """
-        xp, x = namespace(state.x), keep_largest(state.x, problem.sparsity)
+        xp, x = namespace(state.x), project(state.x, problem.structure)
         fits = norm(problem.operator.forward(x) - problem.y) <= norm(problem.y)
         return xp.where(fits[:, None], x, xp.zeros_like(x))
 

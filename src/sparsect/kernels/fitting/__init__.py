@@ -6,9 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backend.arrays import Array, contiguous, is_complex, is_single
+from ...backend.arrays import Array, contiguous, from_numpy, is_complex, is_single, to_numpy
 from ...backend.engines import has_kernels, worth_compiling
 from ...backend.norms import conj
+from ..thresholding import Structure
 from . import plain
 
 # What is added to the squared norms of unit columns for each column of a support, so that dependent columns share small
@@ -94,3 +95,35 @@ def fit(dense: DensePhi, y: Array, support: Array) -> Array:
 
         return gpu.fit(dense.double_gram_matrix, dense.Phi, y, support, ridge)
     return plain.fit(dense.gram_matrix, y @ conj(dense.Phi), support)
+
+
+def fit_bounded(dense: DensePhi, y: Array, x: Array, structure: Structure) -> Array:
+    """Minimize ||Phi x - y|| within bounds, over all points that vanish where x does, for every row.
+
+    The fit runs in main memory.
+
+    Parameters
+    ----------
+    dense : DensePhi
+        Phi and its Gram matrices.
+    y : array, shape (batch, m)
+        Measurements.
+    x : array, shape (batch, n)
+        Points within the bounds.
+    structure : Structure
+        The bounds.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        The least-squares solutions.
+    """
+    from ...backend.parallel import over_rows
+    from . import cpu
+
+    start = to_numpy(x).astype(np.float64)
+    b = to_numpy(y).astype(np.float64) @ to_numpy(dense.Phi).astype(np.float64)
+    found, size = np.empty_like(start), int(np.max(np.count_nonzero(start, axis=-1), initial=0))
+    problem = (to_numpy(dense.double_gram_matrix), b, start, structure.low, structure.high, RIDGE["double"], found)
+    over_rows(cpu.fit_bounded, start.shape[0], *problem, work=2 * size**3)
+    return from_numpy(found.astype(to_numpy(x).dtype), x)

@@ -9,6 +9,9 @@ import numpy as np
 
 from ...backend.parallel import compiled
 
+# A fixed entry is released if the slope of the residual there exceeds this fraction of the largest correlation with y.
+SLOPE = 1e-10
+
 
 @compiled
 def _factor(L, k, least):
@@ -102,5 +105,92 @@ def fit(first, last, gram, columns, y, support, ridge, out):
                 z[i] += step
                 for j in range(m):
                     residual[j] -= step * column[j]
+        for i in range(k):
+            out[row, places[i]] = z[i]
+
+
+@compiled
+def fit_bounded(first, last, gram, b, start, low, high, ridge, out):
+    """Minimize ||Phi x - y|| within bounds, over x that vanish outside the support of ``start``, by active sets.
+
+    Entries at a bound are fixed, and the others fitted. A fit that leaves the bounds is followed until an entry
+    reaches its bound, which is then fixed, too. If the fit is inside, the fixed entry whose release lowers the residual
+    most is released. (Stark and Parker 1995, "Bounded-variable least-squares".)
+
+    Parameters
+    ----------
+    gram : (n, n), Phi^T Phi in double precision
+    b : (batch, n), Phi^T y
+    start : (batch, n), points within the bounds
+    low, high : (n,), bounds, with low <= 0 <= high
+    ridge : added to the squared norms of columns, at unit norm, for each column of a support
+    out : (batch, n)
+    """
+    n = gram.shape[0]
+    places, free, fixed = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_)
+    z, t = np.empty(n), np.empty(n)
+    for row in range(first, last):
+        k = 0
+        for j in range(n):
+            out[row, j] = 0
+            if start[row, j] != 0 and gram[j, j] > 0:
+                places[k], z[k], fixed[k] = j, start[row, j], False
+                k += 1
+        L = np.empty((max(k, 1), max(k, 1)))
+        for _ in range(5 * k + 10):
+            size = 0
+            for i in range(k):
+                if not fixed[i]:
+                    free[size] = i
+                    size += 1
+            for p in range(size):
+                source, scale = gram[places[free[p]]], np.sqrt(gram[places[free[p]], places[free[p]]])
+                total = b[row, places[free[p]]]
+                for i in range(k):
+                    if fixed[i]:
+                        total -= source[places[i]] * z[i]
+                for q in range(p + 1):
+                    other = places[free[q]]
+                    L[p, q] = source[other] / (scale * np.sqrt(gram[other, other]))
+                L[p, p] += ridge * k
+                t[p] = total / scale
+            _factor(L, size, ridge * k)
+            for p in range(size):
+                for q in range(p):
+                    t[p] -= L[p, q] * t[q]
+                t[p] /= L[p, p]
+            for p in range(size - 1, -1, -1):
+                t[p] /= L[p, p]
+                for q in range(p):
+                    t[q] -= L[p, q] * t[p]
+            step, hit = 1.0, -1
+            for p in range(size):
+                i = free[p]
+                t[p] /= np.sqrt(gram[places[i], places[i]])
+                bound = min(max(t[p], low[places[i]]), high[places[i]])
+                if bound != t[p]:
+                    length = max((bound - z[i]) / (t[p] - z[i]), 0.0)
+                    if length < step:
+                        step, hit = length, i
+            for p in range(size):
+                z[free[p]] += step * (t[p] - z[free[p]])
+            if hit >= 0:
+                below, above = low[places[hit]], high[places[hit]]
+                z[hit] = below if z[hit] - below < above - z[hit] else above
+                fixed[hit] = True
+                continue
+            most, best = 0.0, -1
+            for i in range(k):
+                if fixed[i]:
+                    source, slope = gram[places[i]], b[row, places[i]]
+                    for q in range(k):
+                        slope -= source[places[q]] * z[q]
+                    slope /= np.sqrt(gram[places[i], places[i]])
+                    gain = slope if z[i] == low[places[i]] else -slope
+                    if gain > most:
+                        most, best = gain, i
+            if most <= SLOPE * np.abs(b[row]).max():
+                break
+            fixed[best] = False
         for i in range(k):
             out[row, places[i]] = z[i]

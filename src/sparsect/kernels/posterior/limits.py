@@ -6,3 +6,5 @@ CERTAIN = 80.0
 NEVER_ALL = 1e-12
 # The smallest posterior variance; it is a divisor, and representable in single precision.
 LEAST = 1e-37
+# A normal variable whose mean is this many standard deviations above zero is positive.
+SURE = 8.0

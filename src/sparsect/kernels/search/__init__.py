@@ -9,6 +9,7 @@ from typing import Any
 from ...backend.arrays import Array, FloatArray, from_numpy, is_complex, is_numpy, namespace
 from ...backend.devices import product_precision
 from ...backend.engines import has_fused_steps
+from ..thresholding import Structure
 
 Basis = tuple[Array, Array, Array]
 
@@ -21,14 +22,14 @@ class Schedule:
     ----------
     alphas : sequence of float
         Relaxation of the data set.
-    kept : sequence of int
-        Number of nonzeros of a point of A.
+    kept : sequence of Structure
+        What points of A look like.
     averaged : sequence of bool
         Whether the point of A is added to the running sums.
     """
 
     alphas: Sequence[float]
-    kept: Sequence[int]
+    kept: Sequence[Structure]
     averaged: Sequence[bool]
 
 
@@ -68,18 +69,20 @@ def search_steps(
         one by one.
     """
     x = state["x"]
-    if not 0 < min(schedule.kept) <= max(schedule.kept) < x.shape[-1]:
+    first, sizes = schedule.kept[0], [structure.size for structure in schedule.kept]
+    if first.nearest is not None or min(sizes) == 0 or (first.plain and max(sizes) == x.shape[-1]):
         return None
-    steps = (schedule.alphas, schedule.kept, schedule.averaged, relaxation)
-    if has_fused_steps(x):
+    if has_fused_steps(x) and first.plain:
         from . import gpu
 
         limit = namespace(x).astype(from_numpy(goal, x), state["criterion"].dtype)
+        steps = (schedule.alphas, sizes, schedule.averaged, relaxation)
         return gpu.search(basis, target, *steps, limit, product_precision(), compared, **state), len(schedule.alphas)
     if is_numpy(namespace(x)) and not is_complex(x):
         from . import cpu
 
-        return state, cpu.search(basis, target, *steps, goal, **state)
+        schedules = (schedule.alphas, schedule.kept, schedule.averaged)
+        return state, cpu.search(basis, target, *schedules, relaxation, goal, **state)
     return None
 
 

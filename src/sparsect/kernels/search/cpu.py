@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ...backend.arrays import Array, FloatArray, NumpyArray
 from ...backend.parallel import compiled
 from ..sparse_product import sparse_product
-from ..thresholding.cpu import advance
+from ..thresholding import Structure
+from ..thresholding.cpu import advance, advance_structured
 
 
 @compiled
@@ -45,7 +47,7 @@ def search(
     basis: tuple[Array, Array, Array],
     target: Array,
     alphas: Sequence[float],
-    kept: Sequence[int],
+    kept: Sequence[Structure],
     averaged: Sequence[bool],
     relaxation: float,
     goal: FloatArray,
@@ -65,19 +67,27 @@ def search(
     ----------
     basis : V (n, rank), V^T, and the singular values of Phi
     target : (batch, rank), the data in image coordinates
-    alphas, kept, averaged : for each step, the relaxation of the data set, the number of entries of a point of A, and
-        whether the point is added to ``total`` and its squared norm to ``power``
+    alphas, kept, averaged : for each step, the relaxation of the data set, what points of A look like, and whether the
+        point is added to ``total`` and its squared norm to ``power``
     x to count : the state, as in ``solvers.annealed``, changed in place
     """
     analysis, synthesis, values = basis
-    relax = x.dtype.type(relaxation)
+    relax, (n, rank) = x.dtype.type(relaxation), analysis.shape
+    # With several measurements at a time, a row has several parts, to each of which the basis applies.
+    parts = x.shape[1] // n
+    images, signals = (x.shape[0] * parts, rank), (x.shape[0] * parts, n)
     w, point, coordinates = np.empty_like(x), np.empty_like(image), np.empty_like(image)
     level, distance, changed = np.zeros_like(criterion), np.empty_like(criterion), np.empty(criterion.shape, dtype=bool)
     for step, alpha in enumerate(alphas):
         _correct(image, target, values, (values / (values * values + alpha)).astype(x.dtype), coordinates, distance)
-        np.matmul(coordinates, synthesis, out=w)
-        advance(0, x.shape[0], w, kept[step], relax, x, sparse, level, criterion, changed)
-        sparse_product(sparse, analysis, kept[step], out=point)
+        np.matmul(coordinates.reshape(images), synthesis, out=w.reshape(signals))
+        rest = (relax, x, sparse, level, criterion, changed)
+        if kept[step].plain:
+            advance(0, x.shape[0], w, kept[step].size, *rest)
+        else:
+            arguments: tuple[Any, ...] = (w, *kept[step].arguments(x.dtype), *rest)
+            advance_structured(0, x.shape[0], *arguments)
+        sparse_product(sparse.reshape(signals), analysis, kept[step].size // parts, out=point.reshape(images))
         _follow(point, coordinates, relax, image)
         np.hypot(criterion, distance, out=criterion)
         taken += 1

@@ -7,6 +7,9 @@ import numpy as np
 from ...backend.arrays import Array, contiguous, namespace
 from ...backend.engines import has_kernels, worth_compiling
 from . import plain
+from .structure import Kind, Layout, Structure
+
+__all__ = ["Kind", "Layout", "Structure", "advance", "keep_largest", "project"]
 
 # Approximate number of times that the compiled kernels read a row.
 PASSES = 12
@@ -49,8 +52,41 @@ def keep_largest(x: Array, sparsity: int) -> Array:
     return plain.keep(x, sparsity)
 
 
+def project(x: Array, structure: Structure) -> Array:
+    """Find the nearest point with a given structure for every row.
+
+    Among units that are equally good, those with the lowest numbers are kept.
+
+    Parameters
+    ----------
+    x : array, shape (..., n)
+        Vectors, one per row.
+    structure : Structure
+        What the points may look like.
+
+    Returns
+    -------
+    array, shape (..., n)
+        The nearest points.
+    """
+    if structure.nearest is not None:
+        return structure.nearest(x)
+    if structure.plain:
+        return keep_largest(x, structure.size)
+    if worth_compiling(x):
+        from ...backend.parallel import over_rows
+        from . import cpu
+
+        rows = contiguous(x).reshape(-1, x.shape[-1])
+        found = np.empty_like(rows)
+        arguments = structure.arguments(x.dtype)
+        over_rows(cpu.project, rows.shape[0], rows, *arguments, found, work=PASSES * x.shape[-1])
+        return found.reshape(x.shape)
+    return plain.project(x, structure)
+
+
 def advance(
-    x: Array, w: Array, before: Array, sparsity: int, relaxation: float = 1.0
+    x: Array, w: Array, before: Array, structure: Structure, relaxation: float = 1.0
 ) -> tuple[Array, Array, Array, Array]:
     """Take a step of the Difference Map at beta = 1.
 
@@ -62,8 +98,8 @@ def advance(
         The corrections x - P_B(x).
     before : array, shape (batch, n)
         Points of A of the previous step.
-    sparsity : int
-        Number of nonzeros of a point of A.
+    structure : Structure
+        What points of A look like.
     relaxation : float, optional
         Factor of the change of x.
 
@@ -79,17 +115,22 @@ def advance(
         Whether the supports of u and ``before`` differ.
     """
     batch, n = x.shape
-    if worth_compiling(x) and 0 < sparsity < n:
+    sparsity = structure.size
+    if worth_compiling(x) and sparsity > 0 and (sparsity < n or not structure.plain) and structure.nearest is None:
         from ...backend.parallel import over_rows
         from . import cpu
 
         moved, u = x.copy(), before.copy()
         level, change, changed = np.zeros(batch, x.dtype), np.empty(batch, x.dtype), np.empty(batch, bool)
         rest = (relaxation, moved, u, level, change, changed)
-        over_rows(cpu.advance, batch, contiguous(w), sparsity, *rest, work=PASSES * n)
+        if structure.plain:
+            over_rows(cpu.advance, batch, contiguous(w), sparsity, *rest, work=PASSES * n)
+        else:
+            arguments = structure.arguments(x.dtype)
+            over_rows(cpu.advance_structured, batch, contiguous(w), *arguments, *rest, work=PASSES * n)
         return u, moved, change, changed
-    if has_kernels(x) and 0 < sparsity < n:
+    if has_kernels(x) and structure.plain and 0 < sparsity < n:
         from . import gpu
 
         return gpu.advance(x, w, before, sparsity, relaxation)
-    return plain.advance(x, w, keep_largest(x - 2 * w, sparsity), before, relaxation)
+    return plain.advance(x, w, project(x - 2 * w, structure), before, relaxation)

@@ -123,3 +123,99 @@ def advance(first, last, w, s, relaxation, x, u, level, length, changed):
             kept[j] = point
         length[row] = np.sqrt(total)
         changed[row] = differences > zero
+
+
+@compiled
+def _mark(v, counts, low, high, units, order, starts, guess, point, scores, sorted_scores, kept):
+    """Project a row v to ``point``; ``kept`` marks the units that are kept. Return the threshold of the last level.
+
+    ``low``, ``high``, ``units`` and ``order`` are empty if there are no bounds, groups or levels.
+    """
+    number, n = v.dtype.type, v.size
+    zero, two = number(0), number(2)
+    if low.size:
+        for j in range(n):
+            point[j] = min(max(v[j], low[j]), high[j])
+    else:
+        point[:] = v
+    if units.size:
+        scores[:] = zero
+        for j in range(n):
+            scores[units[j]] += point[j] * (two * v[j] - point[j])
+        for i in range(scores.size):
+            scores[i] = np.sqrt(max(scores[i], zero))
+    elif low.size:
+        for j in range(n):
+            inside = point[j]
+            moved = np.sqrt(max(inside * (two * v[j] - inside), zero))
+            scores[j] = abs(inside) if inside == v[j] else moved
+    else:
+        for j in range(n):
+            scores[j] = abs(v[j])
+    value = guess
+    for level in range(counts.size):
+        first, last, count = starts[level], starts[level + 1], counts[level]
+        if order.size:
+            part = sorted_scores[: last - first]
+            for i in range(first, last):
+                part[i - first] = scores[order[i]]
+        else:
+            part = scores
+        if count == 0:
+            value = number(np.inf)
+        elif count == last - first:
+            value = zero
+        else:
+            energy = zero
+            for i in range(part.size):
+                energy += part[i] * part[i]
+            value, equal = _threshold(part, count, _bound(part, energy, count), value)
+            if equal > 0:
+                value = _raise(part, value, equal)
+        for i in range(first, last):
+            kept[order[i] if order.size else i] = part[i - first] >= value
+    return value
+
+
+@compiled
+def project(first, last, v, counts, low, high, units, order, starts, out):
+    """Write the nearest point with a given structure to ``out`` for every row of v."""
+    n, number = v.shape[1], v.dtype.type
+    point, scores, sorted_scores = np.empty(n, v.dtype), np.empty(starts[-1], v.dtype), np.empty(starts[-1], v.dtype)
+    kept, value = np.empty(starts[-1], np.bool_), number(0)
+    for row in range(first, last):
+        value = _mark(v[row], counts, low, high, units, order, starts, value, point, scores, sorted_scores, kept)
+        for j in range(n):
+            out[row, j] = point[j] if kept[units[j] if units.size else j] else number(0)
+
+
+@compiled
+def advance_structured(
+    first, last, w, counts, low, high, units, order, starts, relaxation, x, u, level, length, changed
+):
+    """Take a step as ``advance`` does, with points of a given structure."""
+    n, number = x.shape[1], x.dtype.type
+    point, scores, sorted_scores = np.empty(n, x.dtype), np.empty(starts[-1], x.dtype), np.empty(starts[-1], x.dtype)
+    v, kept = np.empty(n, x.dtype), np.empty(starts[-1], np.bool_)
+    two, zero, one, relax = number(2), number(0), number(1), number(relaxation)
+    for row in range(first, last):
+        here, change, before = x[row], w[row], u[row]
+        for j in range(n):
+            v[j] = here[j] - two * change[j]
+        guess = level[row]
+        level[row] = _mark(v, counts, low, high, units, order, starts, guess, point, scores, sorted_scores, kept)
+        if units.size:
+            for j in range(n):
+                point[j] = point[j] if kept[units[j]] else zero
+        else:
+            for j in range(n):
+                point[j] = point[j] if kept[j] else zero
+        total, differences = zero, zero
+        for j in range(n):
+            difference = relax * (point[j] - here[j] + change[j])
+            total += difference * difference
+            here[j] += difference
+            differences += one if (point[j] == zero) != (before[j] == zero) else zero
+            before[j] = point[j]
+        length[row] = np.sqrt(total)
+        changed[row] = differences > zero

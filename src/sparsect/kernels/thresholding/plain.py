@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend.arrays import Array, is_numpy, namespace
 from ...backend.norms import norm
+from .structure import Structure
 
 
 def keep(x: Array, sparsity: int) -> Array:
@@ -36,6 +37,38 @@ def keep(x: Array, sparsity: int) -> Array:
         ties = kept & ~above
         kept = above | (ties & (xp.cumulative_sum(xp.astype(ties, room.dtype), axis=-1) <= room))
     return xp.where(kept, x, xp.zeros_like(x))
+
+
+def project(x: Array, structure: Structure) -> Array:
+    """Find the nearest point with a given structure for every row.
+
+    Parameters
+    ----------
+    x : array, shape (..., n)
+        Vectors, one per row.
+    structure : Structure
+        What the point may look like.
+
+    Returns
+    -------
+    array, shape (..., n)
+        The projections.
+    """
+    xp, layout = namespace(x), structure.layout
+    point = structure.clipped(x)
+    scores = structure.unit_scores(x, point)
+    sorted_scores = xp.take(scores, layout.like("order", x), axis=-1) if len(structure.counts) > 1 else scores
+    parts = []
+    for level, count in enumerate(structure.counts):
+        part = sorted_scores[..., int(layout.starts[level]) : int(layout.starts[level + 1])]
+        whole = count == part.shape[-1]
+        parts.append(part if whole else xp.zeros_like(part) if count == 0 else keep(part, count))
+    kept = xp.concat(parts, axis=-1) if len(parts) > 1 else parts[0]
+    if len(parts) > 1:
+        kept = xp.take(kept, layout.like("places", x), axis=-1)
+    if layout.units is not None:
+        kept = xp.take(kept, layout.like("units", x), axis=-1)
+    return xp.where(kept > 0, point, xp.zeros_like(point))
 
 
 def advance(x: Array, w: Array, u: Array, before: Array, relaxation: float) -> tuple[Array, Array, Array, Array]:

@@ -51,7 +51,7 @@ class PseudoInverse(ABC):
             The text of a warning with advice, or None if all solves converged.
         """
         count = self.unconverged - before
-        advice = "scale Phi, relax the projection (ProximalStep), or give frame_bound if Phi is a tight frame"
+        advice = "scale Phi, relax the projection (Relaxed), or give frame_bound if Phi is a tight frame"
         return f"{count} conjugate-gradient solves stopped above their tolerance: {advice}" if count else None
 
     @abstractmethod

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...kernels.search import Schedule
+from ...kernels.thresholding import Structure
 from ...operators.pseudo_inverse import OrthonormalBasis
 from ...problems import Problem
 
@@ -32,8 +33,8 @@ class Plan:
     ----------
     goal : {'recovery', 'approximation'}
         What the run is for.
-    sparsity : int
-        The number of nonzeros allowed.
+    structure : Structure
+        What x may look like.
     column_energy : float
         The mean squared norm of Phi's columns.
     messages : bool
@@ -41,7 +42,7 @@ class Plan:
     """
 
     goal: str
-    sparsity: int
+    structure: Structure
     column_energy: float
     messages: bool
 
@@ -62,7 +63,7 @@ class Plan:
             The schedule.
         """
         messages = goal == "recovery" and isinstance(problem.operator.pseudo_inverse, OrthonormalBasis)
-        return cls(goal, problem.sparsity, problem.operator.column_energy, messages)
+        return cls(goal, problem.structure, problem.operator.column_energy, messages)
 
     def searched(self, fraction: float) -> float:
         """Return the fraction of the search that has passed.
@@ -100,8 +101,8 @@ class Plan:
             first = min(HARDEST, first * math.sqrt(STEPS / max(steps, 1)))
         return float(first * (last / first) ** searched * self.column_energy)
 
-    def kept(self, searched: float) -> int:
-        """Return the number of entries kept in a point of A.
+    def kept(self, searched: float) -> Structure:
+        """Return what points of A look like: the fewer entries are kept, the less noise they fit.
 
         Parameters
         ----------
@@ -110,15 +111,15 @@ class Plan:
 
         Returns
         -------
-        int
-            The number of entries.
+        Structure
+            The set A, possibly with fewer nonzeros.
         """
         share = 1.0
         if self.goal == "approximation":
             share = FEWER + (1 - FEWER) * min(1.0, searched / GROWING)
         elif self.messages and self.averages(searched):
             share = CAUTIOUS
-        return math.ceil(share * self.sparsity)
+        return self.structure.part(share)
 
     def averages(self, searched: float) -> bool:
         """Return whether points of A are averaged.

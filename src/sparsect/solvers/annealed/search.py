@@ -9,7 +9,7 @@ from ...backend.arrays import Array, namespace
 from ...backend.norms import squared_norm
 from ...kernels.thresholding import advance
 from ...problems import Problem
-from ...sets import DataProjection, ProximalStep
+from ...sets import DataProjection, Relaxed
 from .schedule import Plan
 from .state import AnnealedState
 
@@ -44,10 +44,10 @@ def search_step(
     changed : array of bool, shape (batch,)
         Whether the support of the point of A has changed.
     """
-    data, kept = DataProjection(problem, ProximalStep(plan.alpha(searched, taken))), plan.kept(searched)
+    data, kept = DataProjection(problem, Relaxed(plan.alpha(searched, taken))), plan.kept(searched)
     w, w_image = data.correction(state.image, state.target, state.radius)
     u, x, change, changed = advance(state.x, w, state.sparse, kept, RELAXATION)
-    image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept) + w_image)
+    image = (1 - RELAXATION) * state.image + RELAXATION * (data.image_of_sparse(u, kept.size) + w_image)
     sums: dict[str, Any] = {}
     if plan.averages(searched):
         sums = {"total": state.total + u, "power": state.power + squared_norm(u), "count": state.count + 1}

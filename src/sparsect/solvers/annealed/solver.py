@@ -13,11 +13,11 @@ from ...backend.arrays import Array, FloatArray, is_single, namespace, on_host, 
 from ...backend.checks import choice, reject, truth_value
 from ...backend.norms import norm
 from ...kernels.search import search_steps
-from ...kernels.thresholding import keep_largest
+from ...kernels.thresholding import Kind, project
 from ...operators.least_squares import refit
 from ...operators.pseudo_inverse import SingularVectors
 from ...problems import Problem
-from ...sets import DataProjection, ProximalStep
+from ...sets import DataProjection, Relaxed
 from ..base import Solver, in_blocks, kept_where_done
 from .messages import MESSAGES, PRIOR, message_step
 from .schedule import ALPHA, Plan
@@ -87,6 +87,7 @@ class AnnealedDifferenceMap(Solver):
     """
 
     name: ClassVar[str] = "annealed-difference-map"
+    takes: ClassVar[frozenset[Kind]] = frozenset(Kind)
     uses_noise_norm: ClassVar[bool] = True
     criterion: ClassVar[str] = "disagreement"
     compiled: ClassVar[bool] = True
@@ -120,7 +121,7 @@ class AnnealedDifferenceMap(Solver):
     def init(self, problem: Problem) -> AnnealedState:
         """Start from the relaxed projection of 0."""
         plan = Plan.of(problem, self.goal)
-        data = DataProjection(problem, ProximalStep(plan.alpha(0.0)))
+        data = DataProjection(problem, Relaxed(plan.alpha(0.0)))
         target, radius = data.target(problem)
         correction, image = data.correction(0 * target, target, radius)
         xp, steps = namespace(radius), 0 * radius
@@ -134,7 +135,7 @@ class AnnealedDifferenceMap(Solver):
             phase=xp.full_like(steps, int(Phase.SEARCH), dtype=xp.int8),
             x=-correction,
             image=-image,
-            sparse=keep_largest(-correction, plan.kept(0.0)),
+            sparse=project(-correction, plan.kept(0.0)),
             target=target,
             radius=radius,
             criterion=xp.full_like(radius, float("inf")),
@@ -170,16 +171,16 @@ class AnnealedDifferenceMap(Solver):
     def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
         """Return the posterior mean with its s largest entries, or with the expected number of nonzeros."""
         if not self.learn_sparsity:
-            return keep_largest(state.x, problem.sparsity)
-        xp, n = namespace(state.x), state.x.shape[-1]
-        ranks = xp.argsort(xp.argsort(-xp.abs(state.x), axis=-1, stable=True), axis=-1, stable=True)
+            return project(state.x, problem.structure)
+        xp, A = namespace(state.x), problem.structure
+        x = A.clipped(state.x)
+        scores = A.unit_scores(state.x, x)
+        ranks = xp.argsort(xp.argsort(-scores, axis=-1, stable=True), axis=-1, stable=True)
         # With strong noise the learned density can exceed the number of measurements, which is the limit.
-        most = min(problem.operator.shape)
-        expected = (
-            xp.astype(ranks, state.density.dtype)
-            < xp.round(xp.minimum(n * state.density, most + 0 * state.density))[:, None]
-        )
-        return xp.where(expected, state.x, xp.zeros_like(state.x))
+        limited = xp.minimum(state.density, 0 * state.density + min(problem.operator.shape) / x.shape[-1])
+        expected = xp.astype(ranks, state.density.dtype) < xp.round(scores.shape[-1] * limited)[:, None]
+        kept = A.of_entries(expected)
+        return xp.where(kept, x, xp.zeros_like(x))
 
     def steps(self, problem: Problem, state: Any, goal: FloatArray, fractions: Sequence[float]) -> AnnealedState:
         """Take several steps in blocks of rows that run in parallel, one on each core."""
@@ -222,9 +223,9 @@ class AnnealedDifferenceMap(Solver):
         The posterior mean and the average are thresholded.
         """
         if self.goal == "approximation":
-            return refit(problem.operator, problem.y, state.sparse)
+            return refit(problem.operator, problem.y, state.sparse, problem.structure)
         xp = namespace(state.x)
-        average = keep_largest(state.mean, problem.sparsity)
+        average = project(state.mean, problem.structure)
         misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
         after_search = state.closed | (misfit <= BETTER * least)
         after_messages = (misfit <= WORSE * least) & (misfit <= norm(problem.y))

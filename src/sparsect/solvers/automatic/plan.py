@@ -103,7 +103,9 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
         The stages, one after the other.
     """
     (m, n), s = problem.operator.shape, problem.sparsity
-    if not problem.operator.is_dense or not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
+    if not problem.structure.plain or not problem.operator.is_dense:
+        return SEARCH_ONLY
+    if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
         return SEARCH_ONLY
     random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))
     if goal == "recovery" and problem.operator.coherence <= random:

@@ -15,7 +15,8 @@ from ...backend.checks import choice
 from ...backend.norms import norm, squared_norm
 from ...kernels.posterior import posterior
 from ...kernels.supports import wide
-from ...kernels.thresholding import keep_largest
+from ...kernels.thresholding import Kind as SetKind
+from ...kernels.thresholding import Structure, keep_largest
 from ...operators.least_squares import refit
 from ...operators.polishing import marked, polish, small_enough
 from ...problems import Problem
@@ -127,6 +128,7 @@ class Automatic(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    takes: ClassVar[frozenset[SetKind]] = frozenset(SetKind)
     criterion: ClassVar[str] = "disagreement"
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
@@ -157,9 +159,9 @@ class Automatic(Solver):
         y = problem.y
         none = np.zeros((problem.batch, problem.operator.shape[1]))
         easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
-        if self.goal == "recovery" and problem.operator.is_dense:
+        if problem.structure.plain and self.goal == "recovery" and problem.operator.is_dense:
             easy = solve_easy(problem)
-        elif small_enough(problem.operator, problem.sparsity):
+        elif problem.structure.plain and small_enough(problem.operator, problem.sparsity):
             start = keep_largest(problem.operator.adjoint(y), problem.sparsity)
             best = to_numpy(polish(problem.operator, y, start)[0])
             easy = Easy(best, none, none, np.ones(problem.batch, dtype=bool))
@@ -273,7 +275,7 @@ class Automatic(Solver):
         optimal: Array = np.full(problem.batch, direct)
         if state.search is None:
             return state.x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
-        x = refit(problem.operator, problem.y, state.search.sparse)
+        x = refit(problem.operator, problem.y, state.search.sparse, problem.structure)
         if state.sampler is not None:
             other = refit(problem.operator, problem.y, marked(state.sampler.best, x.shape[1], problem.y))
             misfits = [norm(problem.operator.forward(each) - problem.y) for each in (x, other)]
@@ -281,7 +283,8 @@ class Automatic(Solver):
             x = xp.where(better[:, None], other, x)
             source[to_numpy(better)] = SWAPS
         steps = float(np.max(to_numpy(state.search.taken), initial=0.0))
-        if problem.operator.is_dense and s * s <= POLISHING * ITERATION / VISIT[0] * m * steps:
+        cheap = s * s <= POLISHING * ITERATION / VISIT[0] * m * steps
+        if cheap and problem.structure.plain and problem.operator.is_dense:
             x, swaps, optimal = polish(problem.operator, problem.y, x)
         return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
 
@@ -297,7 +300,7 @@ class Automatic(Solver):
             passes = to_numpy(search.passes_messages)
             source[open_rows] = np.where(passes, MESSAGES, SEARCH)[open_rows]
             x = xp.where(state.solved[:, None], x, found)
-            probability, spread = _of_messages(search, found)
+            probability, spread = _of_messages(search, found, problem.structure)
             inclusion = xp.where(state.solved[:, None], inclusion, probability)
             deviation = xp.where(state.solved[:, None], deviation, spread)
         if state.sampler is not None:
@@ -316,7 +319,7 @@ class Automatic(Solver):
             deviation = xp.where(rows, narrow(of_chains.sqrt(variance), y), deviation)
         if state.search is not None and problem.sparsity < problem.operator.shape[0]:
             # Without noise, the fit on the right support is exact, and the mean may not be.
-            fitted = refit(problem.operator, y, x)
+            fitted = refit(problem.operator, y, x, problem.structure)
             exact = (norm(problem.operator.forward(fitted) - y) <= EXACT * epsilon(y) ** 0.5 * norm(y))[:, None]
             x = xp.where(exact, fitted, x)
             inclusion = xp.where(exact, xp.astype(x != 0, inclusion.dtype), inclusion)
@@ -343,14 +346,14 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     return xp.where(poor[:, None], best, mean)
 
 
-def _of_messages(search: AnnealedState, x: Array) -> tuple[Array, Array]:
+def _of_messages(search: AnnealedState, x: Array, structure: Structure) -> tuple[Array, Array]:
     """Return inclusion probabilities and standard deviations of the messages; NaN where none were passed."""
     xp = namespace(x)
     unknown = xp.full_like(xp.abs(x), float("nan"))
     if search.gamma is None:
         return unknown, unknown
     kappa = 1.0 if is_complex(x) else 0.5
-    _, variance, active, _ = posterior(search.r, search.gamma, search.density, search.variance, kappa)
+    _, variance, active, _ = posterior(search.r, search.gamma, search.density, search.variance, kappa, structure)
     rows = search.passes_messages[:, None]
     # A point of both sets has found the places of its nonzeros.
     certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)

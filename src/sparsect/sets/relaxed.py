@@ -9,7 +9,7 @@ from .base import DataSet
 
 
 @dataclass(frozen=True)
-class ProximalStep(DataSet):
+class Relaxed(DataSet):
     """Proximal step towards {x : Phi x = y}, a relaxed form of the affine set.
 
     The step is not a projection but the proximal map of ||Phi x - y||^2 / (2 alpha). It changes x little in
@@ -31,7 +31,7 @@ class ProximalStep(DataSet):
     >>> import numpy as np
     >>> import sparsect
     >>> Phi, y = np.array([[1.0, 0.0]]), np.array([4.0])
-    >>> sparsect.project_data([0.0, 0.0], Phi, y, data_set=sparsect.ProximalStep(alpha=1.0)).round(6)
+    >>> sparsect.project_data([0.0, 0.0], Phi, y, data_set=sparsect.Relaxed(alpha=1.0)).round(6)
     array([2., 0.])
     """
 

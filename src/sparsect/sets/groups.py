@@ -1,0 +1,110 @@
+"""The set A = {x : nonzeros in at most s groups}; its projection keeps the groups of largest norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import IntArray, to_numpy
+from ..backend.checks import reject
+from ..kernels.thresholding import Layout, Structure
+from .base import SignalSet
+from .sparse import check_size, structure_size
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSparse(SignalSet):
+    """The set of vectors whose nonzeros are in at most ``size`` groups.
+
+    Parameters
+    ----------
+    size : int or {'auto'}
+        The largest number of groups. ``'auto'`` stands for an unknown number, see :func:`sparsect.recover`.
+    groups : array of int, shape (n,)
+        The group of each entry. Groups are numbered from 0 without gaps, and may have any sizes.
+
+    Notes
+    -----
+    The projection keeps the groups g for which sum_{j in g} |x_j|^2 is largest.
+
+    Examples
+    --------
+    >>> from sparsect import sets
+    >>> sets.GroupSparse(1, groups=[0, 0, 1, 1]).project([1.0, 1.0, 0.0, -2.0])
+    array([ 0.,  0.,  0., -2.])
+    """
+
+    size: int | str
+    groups: Any
+
+    def __post_init__(self) -> None:
+        check_size("size", self.size)
+        object.__setattr__(self, "groups", check_labels("groups", self.groups))
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self.groups.size, self.groups)
+
+    def structure(self, n: int) -> Structure:
+        """Return the form of the set that the kernels use."""
+        check_length("groups", self.groups, n)
+        return Structure(self._layout, (structure_size(self.size, self._layout.count),))
+
+
+def check_labels(name: str, labels: Any) -> IntArray:
+    """Check labels of entries: whole numbers from 0, none of which is left out.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    labels : array_like
+        The labels.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        The labels.
+
+    Raises
+    ------
+    InputError
+        If they are anything else.
+    """
+    rule = "a vector of whole numbers from 0 on, one for each entry of x"
+    try:
+        found = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+    except (TypeError, ValueError):
+        raise reject(name, f"an object of type {type(labels).__name__}", rule) from None
+    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+        raise reject(name, f"an array of shape {found.shape} and dtype {found.dtype}", rule)
+    if found.min() < 0:
+        raise reject(name, f"{found.min()}", rule)
+    missing = np.setdiff1d(np.arange(found.max() + 1), found)
+    if missing.size:
+        raise reject(name, f"no entry with the number {missing[0]}", "have no empty groups: number them from 0 on")
+    return np.ascontiguousarray(found, dtype=np.int64)
+
+
+def check_length(name: str, labels: IntArray, n: int) -> None:
+    """Check that there is a label for each entry.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    labels : array of int
+        The labels.
+    n : int
+        The number of entries.
+
+    Raises
+    ------
+    InputError
+        If there are more or fewer.
+    """
+    if labels.size != n:
+        raise reject(name, f"{labels.size} labels", f"have one label for each of the {n} entries of x")

@@ -1,0 +1,134 @@
+"""Sets of the user's own: anything that has a projection and a size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..backend.arrays import Array, namespace
+from ..backend.checks import reject, shown, whole_number
+from ..backend.norms import norm
+from ..kernels.thresholding import Layout, Structure
+from .base import DataSet, SignalSet
+from .sparse import Sparse
+
+# A projection may move a point of its own set by this fraction of its norm.
+MOVED = 1e-3
+
+
+def as_structure(sparsity: Any, n: int) -> Structure:
+    """Return what x may look like.
+
+    Parameters
+    ----------
+    sparsity : int, SignalSet or object
+        The number of nonzeros, a set, or a set of the user's own: an object with ``project`` and ``size``.
+    n : int
+        The number of entries of x.
+
+    Returns
+    -------
+    Structure
+        The form in which the kernels use it.
+
+    Raises
+    ------
+    InputError
+        If it is anything else, or does not fit vectors of this length.
+    """
+    if isinstance(sparsity, SignalSet):
+        return sparsity.structure(n)
+    if not callable(getattr(sparsity, "project", None)):
+        return Sparse(whole_number("sparsity", sparsity, 0, n)).structure(n)
+    if not hasattr(sparsity, "size"):
+        raise reject("sparsity", f"{shown(sparsity)} without `size`", "have `size`, the largest number of nonzeros")
+    size = whole_number("sparsity.size", sparsity.size, 0, n)
+    return Structure(Layout(n), (size,), nearest=checked_projection("sparsity", sparsity.project))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData(DataSet):
+    """A data set of the user's own.
+
+    Parameters
+    ----------
+    data : object
+        An object with a method ``project(x, y)``, which returns the nearest point that agrees with y for every row.
+    """
+
+    data: Any
+
+    @cached_property
+    def project(self) -> Any:
+        """The projection, which is checked whenever it is used."""
+        return checked_projection("data", self.data.project)
+
+    def __repr__(self) -> str:
+        return f"{type(self.data).__name__}()"
+
+
+def as_data_set(name: str, data: Any) -> DataSet | None:
+    """Return a data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    data : DataSet, object with ``project(x, y)``, or None
+        The data set, or one of the user's own.
+
+    Returns
+    -------
+    DataSet or None
+        The data set.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    if data is None or isinstance(data, DataSet):
+        return data
+    if isinstance(data, type) or not callable(getattr(data, "project", None)):
+        own = "or an object with a method project(x, y)"
+        raise reject(name, shown(data), f"Affine(), Relaxed(alpha), Ball(), None, {own}")
+    return OwnData(data)
+
+
+def checked_projection(name: str, project: Any) -> Any:
+    """Return a projection of the user's own that is checked whenever it is used.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for errors.
+    project : callable
+        The projection.
+
+    Returns
+    -------
+    callable
+        The same projection, which raises an error if it returns something else than points of the same shape, or if it
+        moves the points that it has returned in its first use.
+    """
+    used = False
+
+    def nearest(x: Array, *data: Array) -> Array:
+        nonlocal used
+        xp, found = namespace(x), project(x, *data)
+        if getattr(found, "shape", None) != x.shape:
+            got = f"a result of shape {getattr(found, 'shape', None)} for x of shape {tuple(x.shape)}"
+            raise reject(f"{name}.project", got, "yield points of the shape of x")
+        found = xp.astype(xp.asarray(found), x.dtype)
+        if not bool(xp.all(xp.isfinite(found))):
+            raise reject(f"{name}.project", "a result that is NaN or infinite", "yield finite points")
+        if not used:
+            used = True
+            again = xp.asarray(project(found, *data))
+            if bool(xp.any(norm(again - found) > MOVED * norm(found))):
+                got = "a result that another projection moves"
+                raise reject(f"{name}.project", got, "leave points of its set where they are")
+        return found
+
+    return nearest

@@ -1,0 +1,422 @@
+"""The sets of signals: exact projections, and recovery with every set, by every method that takes it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+from scipy.sparse.linalg import aslinearoperator
+
+import sparsect
+from sparsect import InputError, recover, sets
+from sparsect.operators.least_squares import refit
+
+pytestmark = pytest.mark.numerical
+N = 6
+LABELS = np.array([0, 1, 1, 0, 2, 2])
+# Each set with the supports that it allows, and its bounds.
+SETS = {
+    "nonnegative": (sets.Sparse(2, nonnegative=True), lambda kept: len(kept) <= 2, (0.0, np.inf)),
+    "bounded": (sets.Sparse(3, low=-0.5, high=1.0), lambda kept: len(kept) <= 3, (-0.5, 1.0)),
+    "groups": (sets.GroupSparse(1, LABELS), lambda kept: len({LABELS[j] for j in kept}) <= 1, (-np.inf, np.inf)),
+    "joint": (sets.JointSparse(1, times=2), lambda kept: len({j % 3 for j in kept}) <= 1, (-np.inf, np.inf)),
+    "levels": (
+        sets.LevelSparse([1, 0, 2], LABELS),
+        lambda kept: all(sum(LABELS[j] == level for j in kept) <= most for level, most in enumerate([1, 0, 2])),
+        (-np.inf, np.inf),
+    ),
+}
+
+
+class TestProjections:
+    @pytest.mark.parametrize("name", SETS)
+    @given(values=st.lists(st.integers(-3, 3).map(lambda value: value / 2), min_size=N, max_size=N))
+    def test_no_point_of_the_set_is_nearer(self, name, values):
+        chosen, allows, (low, high) = SETS[name]
+        x = np.array(values)
+        point = chosen.project(x)
+        assert allows(np.flatnonzero(point).tolist())
+        assert ((point >= low) & (point <= high)).all()
+        np.testing.assert_array_equal(chosen.project(point), point)
+        for size in range(N + 1):
+            for kept in itertools.combinations(range(N), size):
+                if allows(kept):
+                    candidate = np.zeros(N)
+                    candidate[list(kept)] = np.clip(x[list(kept)], low, high)
+                    assert np.linalg.norm(x - point) <= np.linalg.norm(x - candidate) + 1e-12
+
+    def test_ties_go_to_the_first_units(self):
+        np.testing.assert_array_equal(sets.GroupSparse(1, [0, 1, 0, 1]).project([1.0, 1.0, -1.0, 1.0]), [1, 0, -1, 0])
+        np.testing.assert_array_equal(sets.Sparse(1, nonnegative=True).project([-2.0, 1.0, 1.0]), [0, 1, 0])
+        np.testing.assert_array_equal(
+            sets.LevelSparse([1, 1], [0, 1, 0, 1]).project([1.0, 2.0, 1.0, 2.0]), [1, 2, 0, 0]
+        )
+
+    def test_nothing_positive(self):
+        np.testing.assert_array_equal(sets.Sparse(2, nonnegative=True).project([-1.0, -2.0, -3.0]), np.zeros(3))
+
+    def test_complex_groups(self):
+        x = np.array([3j, 1.0, 0.0, 4.0])
+        np.testing.assert_array_equal(sets.GroupSparse(1, [0, 0, 1, 1]).project(x), [0, 0, 0, 4])
+
+
+def signals(rng, kind, batch=4, m=80, n=160):
+    """Measurements of signals of a kind, with little noise: set, Phi, y and x."""
+    Phi = rng.standard_normal((m, n)) / np.sqrt(m)
+    x = np.zeros((batch, n))
+    labels = rng.permutation(n) // 4
+    chosen = {
+        "nonnegative": sets.Sparse(8, nonnegative=True),
+        "bounded": sets.Sparse(8, low=-0.5, high=1.0),
+        "groups": sets.GroupSparse(3, labels),
+        "levels": sets.LevelSparse([3, 5], np.arange(n) % 2),
+    }[kind]
+    for row in x:
+        if kind == "groups":
+            row[np.isin(labels, rng.choice(n // 4, 3, replace=False))] = rng.standard_normal(12)
+        elif kind == "levels":
+            row[2 * rng.choice(n // 2, 3, replace=False)] = rng.standard_normal(3) + 2
+            row[2 * rng.choice(n // 2, 5, replace=False) + 1] = rng.standard_normal(5) - 2
+        else:
+            row[rng.choice(n, 8, replace=False)] = rng.uniform(-0.5 if kind == "bounded" else 0.3, 1.0, 8)
+    y = x @ Phi.T
+    return chosen, Phi, y + 1e-3 * rng.standard_normal(y.shape), x
+
+
+TAKEN = {
+    "nonnegative": {"admm", "aiht", "alternating-map", "annealed-difference-map", "auto", "difference-map", "niht"}
+    | {"omp", "subspace-pursuit", "vamp"},
+}
+TAKEN["bounded"] = TAKEN["groups"] = TAKEN["nonnegative"]
+TAKEN["levels"] = TAKEN["nonnegative"] - {"admm", "omp"}
+
+
+class TestRecovery:
+    @pytest.mark.parametrize("method", sorted(TAKEN["nonnegative"] - {"admm"}))
+    @pytest.mark.parametrize("kind", TAKEN)
+    def test_methods_find_the_signal(self, rng, kind, method):
+        if method not in TAKEN[kind]:
+            return
+        chosen, Phi, y, x = signals(rng, kind)
+        result = recover(Phi, y, chosen, method, refit=True)
+        assert sparsect.snr_db(x, result.x).min() > 30
+        np.testing.assert_allclose(chosen.project(result.x), result.x, atol=1e-12)
+
+    @pytest.mark.parametrize("kind", TAKEN)
+    def test_others_refuse_by_name(self, rng, kind):
+        chosen, Phi, y, _ = signals(rng, kind)
+        for method in set(sparsect.METHODS) - TAKEN[kind]:
+            with pytest.raises(InputError, match=f"one of auto, .*got '{method}', which does not take"):
+                recover(Phi, y, chosen, method)
+
+    @pytest.mark.parametrize("kind", ["nonnegative", "groups"])
+    def test_admm_with_a_small_penalty(self, rng, kind):
+        chosen, Phi, y, x = signals(rng, kind)
+        result = recover(Phi, y, chosen, sparsect.ADMM(lam=0.01), refit=True)
+        assert sparsect.snr_db(x, result.x).min() > 30
+
+    @pytest.mark.parametrize("kind", TAKEN)
+    @pytest.mark.parametrize("method", ["auto", "difference-map", sparsect.Automatic("approximation")])
+    def test_a_row_alone_gives_the_same(self, rng, kind, method):
+        chosen, Phi, y, _ = signals(rng, kind)
+        together = recover(Phi, y, chosen, method, max_iter=200, check_fit=False)
+        alone = recover(Phi, y[2], chosen, method, max_iter=200, check_fit=False)
+        np.testing.assert_allclose(alone.x, together.x[2], atol=1e-6)
+
+    @pytest.mark.parametrize("kind", TAKEN)
+    def test_columns_of_other_norms_and_float32(self, rng, kind):
+        chosen, Phi, y, x = signals(rng, kind)
+        norms = 10 ** rng.uniform(-1, 1, Phi.shape[1])
+        if kind == "bounded":
+            norms = 1.0
+        result = recover((Phi * norms).astype(np.float32), y.astype(np.float32), chosen)
+        assert result.x.dtype == np.float32
+        assert sparsect.snr_db(x, result.x * norms).min() > 30
+
+    def test_the_constraint_helps(self):
+        problem = sparsect.random_problem(100, 250, 55, batch=20, rng=3)
+        x = np.abs(problem.x)
+        y = x @ problem.Phi.T
+        plain = recover(problem.Phi, y, 55, check_fit=False)
+        nonnegative = recover(problem.Phi, y, sets.Sparse(55, nonnegative=True))
+        assert sparsect.snr_db(x, nonnegative.x).mean() > sparsect.snr_db(x, plain.x).mean() + 20
+
+    def test_matrix_free(self, rng):
+        chosen, Phi, y, x = signals(rng, "nonnegative")
+        result = recover(aslinearoperator(Phi), y, chosen, refit=True)
+        assert sparsect.snr_db(x, result.x).min() > 30
+        assert result.x.min() >= 0
+
+    def test_probabilities_of_a_group_are_equal(self, rng):
+        chosen, Phi, y, _ = signals(rng, "groups")
+        y = y + 0.3 * rng.standard_normal(y.shape)
+        result = recover(Phi, y, chosen)
+        for label in range(40):
+            part = result.inclusion_probability[:, chosen.groups == label]
+            np.testing.assert_allclose(part, part[:, :1] + 0 * part, atol=1e-12)
+
+
+class TestJoint:
+    @pytest.fixture
+    def data(self, rng):
+        Phi = rng.standard_normal((30, 90)) / np.sqrt(30)
+        x = np.zeros((3, 5, 90))
+        for signal in x:
+            signal[:, rng.choice(90, 6, replace=False)] = rng.standard_normal((5, 6))
+        return Phi, x @ Phi.T + 1e-3 * rng.standard_normal((3, 5, 30)), x
+
+    @pytest.mark.parametrize("method", ["auto", "difference-map", "alternating-map", "omp", "niht", "vamp"])
+    def test_one_support_for_all_times(self, data, method):
+        Phi, y, x = data
+        result = recover(Phi, y, sets.JointSparse(6), method, refit=True)
+        assert result.x.shape == x.shape
+        assert result.residual_norm.shape == (3,)
+        np.testing.assert_array_equal(result.support, x != 0)
+
+    def test_a_single_signal(self, data):
+        Phi, y, x = data
+        result = recover(Phi, y[1], sets.JointSparse(6))
+        np.testing.assert_array_equal(result.support, x[1] != 0)
+        assert np.ndim(result.residual_norm) == 0
+
+    def test_one_time_is_the_plain_problem(self, data):
+        Phi, y, _ = data
+        joint, plain = recover(Phi, y[:, :1], sets.JointSparse(3)), recover(Phi, y[:, 0], 3)
+        np.testing.assert_array_equal(joint.x[:, 0], plain.x)
+
+    def test_saved_and_loaded(self, data, tmp_path):
+        Phi, y, _ = data
+        result = recover(Phi, y, sets.JointSparse(6))
+        result.save(tmp_path / "joint.npz")
+        np.testing.assert_array_equal(sparsect.load_result(tmp_path / "joint.npz").x, result.x)
+
+    def test_resumed(self, data, tmp_path):
+        Phi, y, _ = data
+        options = {"sparsity": sets.JointSparse(6), "method": "difference-map", "tol": 0.0}
+        recover(Phi, y, checkpoint=tmp_path / "run.npz", max_iter=20, check_fit=False, **options)
+        resumed = recover(Phi, y, checkpoint=tmp_path / "run.npz", max_iter=50, **options)
+        np.testing.assert_array_equal(resumed.x, recover(Phi, y, max_iter=50, **options).x)
+        with pytest.raises(InputError, match="another run"):
+            recover(Phi, y, sets.JointSparse(7), "difference-map", tol=0.0, checkpoint=tmp_path / "run.npz")
+
+    @pytest.mark.parametrize("shape", [(30,), (3, 5, 31), (0, 30), (3, 0, 30)])
+    def test_shapes(self, data, shape):
+        with pytest.raises(InputError, match=r"have shape \(times, 30\) or \(batch, times, 30\)"):
+            recover(data[0], np.ones(shape), sets.JointSparse(6))
+
+
+class TestUnknownSize:
+    def test_the_number_is_found(self, rng):
+        for kind, sized in (("nonnegative", lambda c: sets.Sparse("auto", nonnegative=True)),
+                            ("groups", lambda c: sets.GroupSparse("auto", c.groups))):  # fmt: skip
+            chosen, Phi, y, x = signals(rng, kind)
+            for noise_norm in (None, 1.2e-3 * np.sqrt(80)):
+                result = recover(Phi, y, sized(chosen), noise_norm=noise_norm)
+                assert result.sparsity == "auto"
+                np.testing.assert_array_equal(result.support, x != 0)
+
+    def test_joint(self, rng):
+        Phi = rng.standard_normal((30, 90))
+        x = np.zeros((2, 4, 90))
+        x[:, :, [3, 50, 71]] = rng.standard_normal((2, 4, 3)) + 2
+        y = x @ Phi.T + 0.1 * rng.standard_normal((2, 4, 30))
+        np.testing.assert_array_equal(recover(Phi, y, sets.JointSparse("auto")).support, x != 0)
+
+
+class TestBoundedFit:
+    @pytest.mark.parametrize("chosen", [sets.Sparse(9, nonnegative=True), sets.Sparse(9, low=-0.1, high=0.2)])
+    @pytest.mark.parametrize("rank", [30, 5])
+    def test_no_fit_within_the_bounds_is_better(self, rng, chosen, rank):
+        Phi = rng.standard_normal((30, rank)) @ rng.standard_normal((rank, 40))
+        y, structure = rng.standard_normal((6, 30)), chosen.structure(40)
+        x = np.zeros((6, 40))
+        for row in x:
+            row[rng.choice(40, 9, replace=False)] = rng.standard_normal(9)
+        x = structure.clipped(x)
+        fitted = refit(sparsect.as_operator(Phi), y, x, structure)
+        other = refit(sparsect.as_operator(aslinearoperator(Phi)), y, x, structure)
+        np.testing.assert_array_equal(structure.clipped(fitted), fitted)
+        for row in range(6):
+            kept = x[row] != 0
+            best = optimize.lsq_linear(Phi[:, kept], y[row], (structure.low[0], structure.high[0]), tol=1e-12)
+            least = np.linalg.norm(best.fun)
+            assert not fitted[row][~kept].any()
+            assert np.linalg.norm(Phi @ fitted[row] - y[row]) <= least * (1 + 1e-7)
+            assert np.linalg.norm(Phi @ other[row] - y[row]) <= least * (1 + 1e-3)
+
+
+class Ordered:
+    """A set of one's own: at most three nonzeros, all of them equal."""
+
+    size = 3
+
+    def project(self, x):
+        order = np.argsort(-np.abs(x), axis=1)[:, :3]
+        values = np.take_along_axis(x, order, axis=1)
+        point = np.zeros_like(x)
+        np.put_along_axis(point, order, np.repeat(values.mean(axis=1, keepdims=True), 3, axis=1), axis=1)
+        return point
+
+
+class FourierModulus:
+    """A data set of one's own: signals whose Fourier transforms have the magnitudes y."""
+
+    def project(self, x, y):
+        return np.fft.ifft(y * np.exp(1j * np.angle(np.fft.fft(x)))).real
+
+
+class TestSetsOfOnesOwn:
+    @pytest.mark.parametrize("method", ["auto", "annealed-difference-map", "difference-map", "alternating-map"])
+    def test_a_set_of_signals(self, rng, method):
+        Phi, x = rng.standard_normal((20, 40)), np.zeros((3, 40))
+        x[:, [4, 11, 30]] = 2.0
+        result = recover(Phi, x @ Phi.T, Ordered(), method)
+        np.testing.assert_allclose(result.x, x, atol=1e-3)
+
+    def test_phase_retrieval(self):
+        rng = np.random.default_rng(0)
+        x = np.zeros((4, 64))
+        for row in x:
+            row[rng.choice(32, 6, replace=False)] = rng.random(6) + 0.5
+        y = np.abs(np.fft.fft(x))
+        method = sparsect.DifferenceMap(beta=0.7)
+        result = recover(np.eye(64), y, sets.Sparse(6), method, data=FourierModulus(), max_iter=5000)
+        np.testing.assert_allclose(np.abs(np.fft.fft(result.x)), y, atol=1e-4)
+        assert result.residual_norm.max() < 1e-4
+
+    def test_data_sets(self, rng):
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
+        for data in (sets.Affine(), sets.Relaxed(0.1)):
+            given = recover(problem.Phi, problem.y, 4, data=data)
+            expected = recover(problem.Phi, problem.y, 4, sparsect.DifferenceMap(data_set=data))
+            np.testing.assert_array_equal(given.x, expected.x)
+
+    @pytest.mark.parametrize(
+        ("project", "message"),
+        [
+            (lambda self, x: x[:, :2], r"sparsity.project` must yield points of the shape of x, got .*\(2, 2\)"),
+            (lambda self, x: 0.5 * x, "sparsity.project` must leave points of its set where they are"),
+            (lambda self, x: np.nan * x, "sparsity.project` must yield finite points"),
+        ],
+    )
+    def test_projections_that_are_none(self, project, message):
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
+        own = type("Own", (), {"size": 3, "project": project})()
+        with pytest.raises(InputError, match=message):
+            recover(problem.Phi, problem.y, own)
+
+    def test_objects_that_are_no_sets(self):
+        problem = sparsect.random_problem(40, 80, 4, rng=0)
+        with pytest.raises(InputError, match="sparsity` must have `size`"):
+            recover(problem.Phi, problem.y, type("Own", (), {"project": lambda self, x: x})())
+        with pytest.raises(
+            InputError, match=r"data` must be Affine\(\), Relaxed\(alpha\), Ball\(\), None, or an object"
+        ):
+            recover(problem.Phi, problem.y, 4, data=3)
+        with pytest.raises(InputError, match="data` must be given with difference-map and alternating-map only"):
+            recover(problem.Phi, problem.y, 4, "omp", data=sets.Affine())
+
+
+class TestNoise:
+    def test_weights_are_used(self, rng):
+        _, Phi, y, x = signals(rng, "nonnegative")
+        std = 10 ** rng.uniform(-3, 1, 80)
+        y = x @ Phi.T + std * rng.standard_normal(y.shape)
+        weighted = recover(Phi, y, 8, noise_std=std)
+        assert sparsect.snr_db(x, weighted.x).min() > 30
+        np.testing.assert_allclose(recover(Phi, y, 8, noise_std=np.diag(std**2)).x, weighted.x, atol=1e-6)
+        free = recover(aslinearoperator(Phi), y, 8, "subspace-pursuit", noise_std=std)
+        np.testing.assert_allclose(free.x, recover(Phi, y, 8, "subspace-pursuit", noise_std=std).x, atol=1e-6)
+
+    def test_correlated_noise(self, rng):
+        _, Phi, y, x = signals(rng, "nonnegative")
+        covariance = 0.5 ** np.abs(np.subtract.outer(np.arange(80), np.arange(80)))
+        noise = rng.standard_normal(y.shape) @ np.linalg.cholesky(covariance).T
+        W = np.linalg.inv(np.linalg.cholesky(covariance))
+        y = x @ Phi.T + 0.1 * noise
+        whitened = recover(Phi, y, 8, "omp", noise_std=0.01 * covariance)
+        np.testing.assert_allclose(whitened.x, recover(W @ Phi, y @ W.T, 8, "omp").x, atol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("noise_std", "message"),
+        [
+            (np.ones(79), r"noise_std` must have shape \(80,\)"),
+            (-np.ones(80), "noise_std` must be positive numbers, got -1"),
+            (np.ones((80, 80)), "noise_std` must have positive eigenvalues"),
+            (np.triu(np.ones((80, 80))), "noise_std` must be a symmetric covariance matrix"),
+            (np.full(80, np.nan), "noise_std` must"),
+        ],
+    )
+    def test_errors(self, rng, noise_std, message):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        with pytest.raises(InputError, match=message):
+            recover(Phi, y, 8, noise_std=noise_std)
+
+
+class TestMissingData:
+    @pytest.mark.parametrize("method", ["auto", "omp"])
+    def test_rows_are_fitted_to_what_they_have(self, rng, method):
+        _, Phi, y, x = signals(rng, "nonnegative", batch=5)
+        mask = rng.random(y.shape) < 0.2
+        mask[3] = mask[1]
+        y[mask] = np.nan
+        result = recover(Phi, y, 8, method, mask=mask)
+        assert sparsect.snr_db(x, result.x).min() > 30
+        for row in range(5):
+            kept = ~mask[row]
+            np.testing.assert_allclose(result.x[row], recover(Phi[kept], y[row, kept], 8, method).x, atol=1e-6)
+        np.testing.assert_allclose(recover(Phi, y[2], 8, method, mask=mask[2]).x, result.x[2], atol=1e-9)
+
+    def test_matrix_free_and_weights(self, rng):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        mask = np.zeros(80, dtype=bool)
+        mask[[3, 40, 41]] = True
+        kept, std = ~mask, rng.uniform(1, 2, 80)
+        options = {"sparsity": 8, "method": "subspace-pursuit"}
+        expected = recover(Phi[kept], y[:, kept], noise_std=std[kept], **options).x
+        for operator in (Phi, aslinearoperator(Phi)):
+            np.testing.assert_allclose(recover(operator, y, mask=mask, noise_std=std, **options).x, expected, atol=1e-6)
+
+    def test_errors(self, rng):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        with pytest.raises(InputError, match=r"mask` must leave at least one measurement in each row, got .* row 1"):
+            recover(Phi, y, 8, mask=np.arange(4)[:, None] == np.ones((4, 80)))
+        with pytest.raises(InputError, match=r"mask` must be booleans of shape \(80,\) or \(4, 80\)"):
+            recover(Phi, y, 8, mask=np.zeros(79, dtype=bool))
+        with pytest.raises(InputError, match="callback` must be None"):
+            recover(Phi, y, 8, mask=np.zeros(80, dtype=bool), callback=print)
+        y[0, 0] = np.nan
+        with pytest.raises(InputError, match=r"y` must .*NaN"):
+            recover(Phi, y, 8, mask=np.zeros(80, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sets.Sparse(-1), "size` must be a whole number"),
+        (lambda: sets.Sparse("all"), "size` must be one of 'auto'"),
+        (lambda: sets.Sparse(3, low=0.1), "low` must be a number of at most 0"),
+        (lambda: sets.Sparse(3, high=-1.0), "high` must be a number of at least 0"),
+        (lambda: sets.Sparse(3, nonnegative=True, low=-1.0), "low` must be None or 0"),
+        (lambda: sets.GroupSparse(2, [0, 2]), "groups` must have no empty groups"),
+        (lambda: sets.GroupSparse(2, [0.5, 1.0]), "groups` must be a vector of whole numbers"),
+        (lambda: sets.GroupSparse(2, [-1, 0]), "groups` must be a vector of whole numbers"),
+        (lambda: sets.LevelSparse([1], [0, 1]), "sizes` must be 2 numbers"),
+        (lambda: sets.LevelSparse([1, 5], [0, 1]), r"sizes\[1\]` must be a whole number from 0 to 1"),
+        (
+            lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(1, [0, 1])),
+            "groups` must have one label for each of",
+        ),
+        (lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(5, [0, 1, 2, 3])), "sparsity` must be .* from 0 to 4"),
+        (lambda: recover(np.eye(4) * 1j, np.ones(4), sets.Sparse(2, nonnegative=True)), "because x is complex"),
+        (
+            lambda: recover(np.eye(4), np.ones(4), sets.Sparse(2, nonnegative=True), polish=True),
+            "polish` must be False",
+        ),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
