@@ -124,6 +124,8 @@ def _most(problem: Problem) -> int:
 
 def _is_sampled(problem: Problem) -> bool:
     """Whether the default method samples supports of a few nonzeros."""
+    if problem.structure.grouped:
+        return False
     return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is not SEARCH_ONLY
 
 

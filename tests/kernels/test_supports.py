@@ -20,10 +20,11 @@ def Phi(rng):
     return rng.standard_normal((M, N))
 
 
-def visited_once(Phi, y, support, visited):
-    """The chains after one recorded sweep at known variances."""
-    (batch, s), gram = support.shape, Phi.T @ Phi
-    rows = {name: np.zeros((batch, N)) for name in ("mean", "square", "inclusion", "c", "d")}
+def visited_once(Phi, y, support, visited, nonnegative=False):
+    """The chains after one recorded sweep at known variances; y may have several measurements for each row."""
+    (batch, s), gram, times = support.shape, Phi.T @ Phi, y.shape[1] if y.ndim == 3 else 1
+    rows = {name: np.zeros((batch, times * N)) for name in ("mean", "square", "inclusion", "c")}
+    rows |= {"d": np.zeros((batch, N)), "x": np.zeros((batch, times * s))}
     numbers = {name: np.full(batch, value) for name, value in (("variance", VARIANCE), ("slab", SLAB))}
     numbers |= {"least": np.full(batch, np.inf), "misfit": np.zeros(batch), "ridge": np.zeros(batch)}
     state = Chains(
@@ -32,12 +33,13 @@ def visited_once(Phi, y, support, visited):
         visited=visited,
         moves=np.zeros(batch, dtype=np.int64),
         H=np.zeros((batch, s, s)),
-        x=np.zeros((batch, s)),
         **rows,
         **numbers,
     )
     heat, limit = np.zeros(1), np.ones(batch)
-    sample(gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, 1), M, True, heat, heat == 0, limit, limit, state)
+    b, energy = (y @ Phi).reshape(batch, -1), np.sum(y.reshape(batch, -1) ** 2, 1)
+    settings = (times * M, True, heat, heat == 0, limit, limit, state, nonnegative)
+    sample(gram, np.diag(gram).copy(), b, energy, *settings)
     return state
 
 
@@ -81,6 +83,42 @@ class TestSampling:
         state = visited_once(Phi, np.tile(y, (count, 1)), np.zeros((count, 1), dtype=np.int64), np.arange(count))
         frequency = np.bincount(state.support[:, 0], minlength=N) / count
         np.testing.assert_allclose(frequency, conditional(Phi, y, [])[0], atol=4 * 0.5 / np.sqrt(count))
+
+    def test_measurements_in_common(self, rng, Phi):
+        """The probability of a place is the product of those for each measurement."""
+        y, support = rng.standard_normal((5, 3, M)), np.argsort(rng.random((5, N)), axis=1)[:, :2]
+        state = visited_once(Phi, y, support, np.arange(5))
+        assert (state.support != support).any()
+        for row in range(5):
+            expected = np.zeros((3, 3, N))
+            for other in (support[row, 1], state.support[row, 0]):
+                parts = np.stack([conditional(Phi, part, [other]) for part in y[row]])
+                together = np.prod(parts[:, 0], axis=0) / np.prod(parts[:, 0], axis=0).sum()
+                with np.errstate(invalid="ignore"):
+                    expected += np.nan_to_num(parts / parts[:, :1]) * together
+            found = [getattr(state, name)[row].reshape(3, N) for name in ("inclusion", "mean", "square")]
+            np.testing.assert_allclose(np.stack(found, axis=1), expected, atol=1e-12)
+
+    def test_a_positive_nonzero(self, rng, Phi):
+        """Against integrals over its value."""
+        y = 2 * rng.standard_normal((5, M))
+        state = visited_once(Phi, y, rng.integers(0, N, (5, 1)), np.arange(5), nonnegative=True)
+        x = np.linspace(0, 12, 200_001)
+        for row in range(5):
+            square = np.sum(y[row] ** 2) - 2 * np.outer(y[row] @ Phi, x) + np.outer(np.sum(Phi**2, axis=0), x**2)
+            density = np.exp(-0.5 * (square / VARIANCE + x**2 / SLAB) + 0.5 * np.min(square) / VARIANCE)
+            moments = np.stack([np.trapezoid(density * x**power, x, axis=1) for power in range(3)])
+            found = np.stack([state.inclusion[row], state.mean[row], state.square[row]])
+            np.testing.assert_allclose(found, moments / moments[0].sum(), atol=1e-7)
+
+    def test_positive_nonzeros_are_remembered(self, rng, Phi):
+        """The best support is one whose fit is positive."""
+        y, support = rng.standard_normal((40, M)), np.argsort(rng.random((40, N)), axis=1)[:, :2]
+        state = visited_once(Phi, y, support, np.arange(40), nonnegative=True)
+        fits = state.x >= 0
+        np.testing.assert_array_equal(np.isfinite(state.least), fits.all(axis=1))
+        assert fits.all(axis=1).any()
+        assert not fits.all()
 
 
 def residual(Phi, y, support):

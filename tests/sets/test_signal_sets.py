@@ -420,3 +420,40 @@ class TestMissingData:
 def test_errors(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+class TestCoherentColumns:
+    """Columns that resemble their neighbours, for which supports are sampled."""
+
+    @pytest.fixture
+    def Phi(self, rng):
+        Phi = rng.standard_normal((60, 200))
+        for column in range(1, 200):
+            Phi[:, column] = 0.95 * Phi[:, column - 1] + 0.3 * Phi[:, column]
+        return Phi / np.linalg.norm(Phi, axis=0)
+
+    def test_joint_supports_are_found(self, rng, Phi):
+        x = np.zeros((3, 6, 200))
+        for signal in x:
+            signal[:, rng.choice(200, 5, replace=False)] = rng.standard_normal((6, 5))
+        y = x @ Phi.T + 0.02 * rng.standard_normal((3, 6, 60))
+        result = recover(Phi, y, sets.JointSparse(5))
+        np.testing.assert_array_equal(result.support, x != 0)
+        assert (result.source == "samples").all()
+        alone = recover(Phi, y[1], sets.JointSparse(5))
+        np.testing.assert_allclose(alone.x, result.x[1], atol=1e-9)
+        fit = recover(Phi, y, sets.JointSparse(5), sparsect.Automatic("approximation"))
+        np.testing.assert_array_equal(fit.support, x != 0)
+
+    def test_positive_nonzeros_are_found(self, rng, Phi):
+        x = np.zeros((4, 200))
+        for row in x:
+            row[rng.choice(200, 5, replace=False)] = rng.uniform(0.5, 1.5, 5)
+        y = x @ Phi.T + 0.03 * rng.standard_normal((4, 60))
+        result = recover(Phi, y, sets.Sparse(5, nonnegative=True))
+        assert (result.source == "samples").all()
+        assert result.x.min() >= 0
+        assert sparsect.snr_db(x, result.x).mean() > sparsect.snr_db(x, recover(Phi, y, 5, "omp").x).mean() + 5
+        fit = recover(Phi, y, sets.Sparse(5, nonnegative=True), sparsect.Automatic("approximation"))
+        assert fit.x.min() >= 0
+        assert (fit.residual_norm <= result.residual_norm + 1e-9).all()

@@ -8,6 +8,7 @@ from ..backend.arrays import Array, namespace, placed, to_numpy
 from ..kernels.supports import best_of_all, best_pair, swap, wide
 from .base import Operator
 from .least_squares import refit
+from .repeated import Repeated
 
 # The largest number of exchanges in a row, for each nonzero.
 LIMIT = 10
@@ -110,7 +111,7 @@ def gram_in_memory(operator: Operator) -> tuple[Array, Array]:
     Parameters
     ----------
     operator : Operator
-        A dense operator.
+        A dense operator, or one that repeats it.
 
     Returns
     -------
@@ -119,7 +120,8 @@ def gram_in_memory(operator: Operator) -> tuple[Array, Array]:
     squares : array, shape (n,)
         The squared norms of the columns.
     """
-    gram = wide(operator.double_gram_matrix, operator.Phi)
+    dense = operator.inner if isinstance(operator, Repeated) else operator
+    gram = wide(dense.double_gram_matrix, dense.Phi)
     xp = namespace(gram)
     return gram, xp.abs(xp.linalg.diagonal(gram))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Repeated(Operator):
         m, n = operator.shape
         self.inner, self.times, self.shape = operator, times, (times * m, times * n)
         self.frame_bound = operator.frame_bound
+
+    @property
+    def Phi(self) -> Any:
+        """The array, sparse matrix or LinearOperator that is applied to each part."""
+        return self.inner.Phi
 
     def forward(self, x: Array) -> Array:
         """Compute Phi x for every part of every row of ``x``."""

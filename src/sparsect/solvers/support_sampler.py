@@ -13,7 +13,7 @@ from ..backend.arrays import Array, contiguous, is_complex, is_single, namespace
 from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample, separate, wide
-from ..kernels.thresholding import keep_largest
+from ..kernels.thresholding import Kind, project
 from ..operators.least_squares import refit
 from ..operators.polishing import correlations, gram_in_memory, marked
 from ..problems import Problem
@@ -137,6 +137,7 @@ class SupportSampler(Solver):
     """
 
     name: ClassVar[str] = "support-sampler"
+    takes: ClassVar[frozenset[Kind]] = frozenset()
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
     criterion: ClassVar[str] = "disagreement"
     uses_noise_norm: ClassVar[bool] = True
@@ -151,21 +152,24 @@ class SupportSampler(Solver):
 
     def init(self, problem: Problem) -> SamplerState:
         """Start with the columns that correlate most with y."""
-        s = problem.sparsity
+        s, A = problem.structure.counts[0], problem.structure
         b, energy = correlations(problem.operator, problem.y)
         xp, batch = namespace(b), b.shape[0]
         gram, squares = gram_in_memory(problem.operator)
-        score = xp.where(squares > 0, xp.abs(b) / xp.sqrt(xp.where(squares > 0, squares, 1.0)), -1.0)
+        score = A.unit_scores(b, A.clipped(b)) / xp.sqrt(xp.where(squares > 0, squares, 1.0))
+        score = xp.where(squares > 0, score, -1.0)
+        times = b.shape[1] // squares.shape[0]
         support = separate(gram, squares, contiguous(xp.argsort(-score, axis=1, stable=True)[:, :s]))
         size = xp.astype(xp.sqrt(energy), xp.float32 if is_single(problem.y) else xp.float64)
         counts = ("moves", "agreeing", "visited", "sweeps", "taken", "chain")
-        rows = ("d", "square", "inclusion", "answer_square", "answer_inclusion")
+        rows = ("square", "inclusion", "answer_square", "answer_inclusion")
         return SamplerState(
             b=b,
             energy=energy,
             mean=xp.zeros_like(b),
             H=xp.zeros((batch, s, s), dtype=b.dtype, device=b.device),
-            x=xp.zeros((batch, s), dtype=b.dtype, device=b.device),
+            x=xp.zeros((batch, times * s), dtype=b.dtype, device=b.device),
+            d=xp.zeros((batch, squares.shape[0]), dtype=xp.float64, device=b.device),
             c=xp.zeros_like(b),
             answer=xp.zeros_like(b),
             ridge=xp.zeros_like(energy),
@@ -198,7 +202,7 @@ class SupportSampler(Solver):
 
     def estimate(self, problem: Problem, state: SamplerState) -> Array:
         """Return the posterior mean of the best chain, with its s largest entries."""
-        return narrow(keep_largest(concluded(problem, state, 0).answer, problem.sparsity), problem.y)
+        return narrow(project(concluded(problem, state, 0).answer, problem.structure), problem.y)
 
 
 def sweeps(problem: Problem, work: float, least: float, most: float) -> float:
@@ -218,7 +222,7 @@ def sweeps(problem: Problem, work: float, least: float, most: float) -> float:
     float
         As many sweeps as take so many multiplications.
     """
-    s = max(problem.sparsity, 1)
+    s = max(problem.structure.counts[0], 1)
     return min(max(work / (s * (VISIT[0] * s + VISIT[1])), least), most)
 
 
@@ -246,7 +250,7 @@ def advance(
     SamplerState
         The state after the iterations.
     """
-    m, s = problem.operator.shape[0], problem.sparsity
+    m, s = problem.operator.shape[0], problem.structure.counts[0]
     if s == 0 or not len(parts):
         return state
     rate = sweeps(problem, ITERATION * m, *SWEEPS) if rate is None else rate
@@ -260,7 +264,8 @@ def advance(
     hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
     known = known or problem.noise_norm is not None
     floor = _floor(state.energy, m)
-    sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, Chains(**changing))
+    chains, positive = Chains(**changing), problem.structure.nonnegative
+    sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, chains, positive)
     count = state.sweeps + int(np.count_nonzero(recorded))
     return dataclasses.replace(state, sweeps=count, taken=xp.asarray(state.taken) + len(parts), **changing)
 
@@ -342,13 +347,15 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
     SamplerState
         The state with other supports, and with the noise variance of their fits.
     """
-    (m, n), s, xp = problem.operator.shape, problem.sparsity, namespace(state.b)
-    size, scores = (xp.abs(wide(values, problem.operator.Phi)) for values in (x, state.b))
+    m, s, xp = problem.operator.shape[0], problem.sparsity, namespace(state.b)
+    A, count = problem.structure, problem.structure.counts[0]
+    wider = (wide(values, problem.operator.Phi) for values in (x, state.b))
+    size, scores = (A.unit_scores(values, A.clipped(values)) for values in wider)
     largest, highest = (xp.clip(xp.max(values, axis=1, keepdims=True), 1e-300, None) for values in (size, 2 * scores))
     order = xp.where(size > 0, 1.0 + size / largest, scores / highest)
-    found = contiguous(xp.argsort(-order, axis=1, stable=True)[:, :s])
+    found = contiguous(xp.argsort(-order, axis=1, stable=True)[:, :count])
     support = separate(*gram_in_memory(problem.operator), found)
-    fitted = refit(problem.operator, problem.y, marked(support, n, problem.y))
+    fitted = refit(problem.operator, problem.y, A.of_entries(marked(support, A.layout.count, problem.y)), A)
     residual = problem.operator.forward(fitted) - problem.y
     left, power = (wide(squared_norm(values), problem.operator.Phi) for values in (residual, fitted))
     variance = xp.maximum(left / max(m - s, 1), _floor(state.energy, m))

@@ -36,7 +36,7 @@ def denoise(first, last, r, gamma, density, variance, x, var, active, power):
 
 
 @compiled
-def _truncated(mean, deviation):
+def truncated(mean, deviation):
     """Return the first two moments of a normal variable if it is positive, and the evidence; see ``plain.py``."""
     a = mean / deviation
     if a > DEEP:
@@ -50,6 +50,14 @@ def _truncated(mean, deviation):
         excess = (1 - second) / -a
         evidence = math.log(2 * (1 - q * (1 - q * (3 - 15 * q))) / (-a * math.sqrt(2 * math.pi)))
     return deviation * excess, deviation * deviation * second, evidence
+
+
+@compiled
+def positive_part(a):
+    """Return how much likelier data are if a normal variable is positive: 2 Phi(a), times exp(a^2 / 2) if a < 0."""
+    if a >= 0:
+        return math.erfc(-a / math.sqrt(2.0))
+    return math.exp(truncated(a, 1.0)[2])
 
 
 @compiled
@@ -68,7 +76,7 @@ def denoise_structured(first, last, r, gamma, density, variance, nonnegative, un
             mean, second = gain * value, gain / precision + gain * gain * value * value
             evidence = 0.5 * value * value * precision * gain
             if nonnegative:
-                mean, second, evidence = _truncated(mean, deviation)
+                mean, second, evidence = truncated(mean, deviation)
             means[j], seconds[j] = mean, second
             odds[units[j] if units.size else j] += evidence - each
         for i in range(count):

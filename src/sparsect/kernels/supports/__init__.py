@@ -106,6 +106,7 @@ def sample(
     hot: Array,
     floor: Array,
     chains: Chains,
+    nonnegative: bool = False,
 ) -> None:
     """Visit the positions of the support of every row in turn, and move the nonzeros there at random.
 
@@ -118,8 +119,9 @@ def sample(
         The Gram matrix in double precision.
     squares : array, shape (n,)
         Its diagonal. Columns for which it is zero are never chosen.
-    b : array, shape (batch, n)
-        Phi^H y.
+    b : array, shape (batch, n) or (batch, times n)
+        Phi^H y. If it has several parts, each belongs to a measurement of its own, and all have their support in
+        common.
     energy : array, shape (batch,)
         The squared norm of y.
     measurements : int
@@ -135,6 +137,8 @@ def sample(
         The variance of the noise at heat 1, and the smallest one.
     chains : Chains
         The chains.
+    nonnegative : bool, optional
+        Whether nonzeros are positive, on a CPU and for one measurement only.
     """
     if has_kernels(b):
         from . import gpu
@@ -145,11 +149,20 @@ def sample(
     from . import cpu
 
     half = 1.0 if is_complex(b) else 0.5
-    batch, s = chains.support.shape
-    arrays = (getattr(chains, field.name) for field in fields(chains))
-    settings = (gram, squares, half, measurements, known, heat, recorded, b, energy, hot, floor)
-    work = 4.0 * heat.size * s * s * gram.shape[0]
-    over_rows(cpu.sample, batch, *settings, *arrays, work=work)
+    (batch, s), n = chains.support.shape, gram.shape[0]
+    named = {field.name: getattr(chains, field.name) for field in fields(chains)}
+    work = 4.0 * heat.size * s * (s + b.shape[1] // n) * n
+    if b.shape[1] == n:
+        rows = (nonnegative, heat, recorded, b, energy, hot, floor, *named.values())
+        over_rows(cpu.sample, batch, gram, squares, half, measurements, known, *rows, work=work)
+        return
+    from . import joint
+
+    # The parts of a row lie one after the other, so these are views.
+    parts = ("mean", "square", "inclusion", "c")
+    named |= {name: named[name].reshape(batch, -1, n) for name in parts} | {"x": named["x"].reshape(batch, -1, s)}
+    rows = (heat, recorded, b.reshape(batch, -1, n), energy, hot, floor, *named.values())
+    over_rows(joint.sample, batch, gram, squares, half, measurements, known, *rows, work=work)
 
 
 def sample_sizes(

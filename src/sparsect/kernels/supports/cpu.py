@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backend.parallel import compiled
+from ..posterior.cpu import positive_part, truncated
 from ..pursuit import combine_rows
 from .limits import DEPENDENT, GAIN, LARGEST_SLAB, NEGLIGIBLE, PIVOT, RENEWED, ROUNDING, SEPARATE, SMALLEST_RIDGE
 
@@ -57,6 +58,20 @@ def _invert(A, size):
 
 
 @compiled
+def fit_values(gram, b, support, H, x, c, v):
+    """Compute x and c of a support, given H."""
+    s = support.size
+    for i in range(s):
+        t = H[0, 0] - H[0, 0]
+        for j in range(s):
+            t += H[i, j] * b[support[j]]
+        x[i] = t
+    combine_rows(gram, support, x, s, v)
+    for k in range(b.size):
+        c[k] = b[k] - np.conj(v[k])
+
+
+@compiled
 def begin(gram, b, support, ridge, H, x, c, d, v):
     """Compute H, x, c and d of a support, and return -log det H."""
     s, n = support.size, b.size
@@ -65,16 +80,9 @@ def begin(gram, b, support, ridge, H, x, c, d, v):
             H[i, j] = gram[support[i], support[j]]
         H[i, i] += ridge
     volume = _invert(H, s)
-    for i in range(s):
-        t = H[0, 0] - H[0, 0]
-        for j in range(s):
-            t += H[i, j] * b[support[j]]
-        x[i] = t
+    fit_values(gram, b, support, H, x, c, v)
     for k in range(n):
-        c[k], d[k] = b[k], gram[k, k].real + ridge
-    combine_rows(gram, support, x, s, v)
-    for k in range(n):
-        c[k] -= np.conj(v[k])
+        d[k] = gram[k, k].real + ridge
     for i in range(s):
         combine_rows(gram, support, H[:, i].copy(), s, v)
         row = gram[support[i]]
@@ -152,6 +160,7 @@ def sample(
     half,
     measurements,
     known,
+    nonnegative,
     heat,
     recorded,
     b,
@@ -186,6 +195,8 @@ def sample(
     half : 0.5 for real data, 1 for complex data
     measurements : number of measurements
     known : whether ``variance`` is the known variance of the noise, not an estimate
+    nonnegative : whether the nonzero that is moved is positive; the others are integrated out as if they could have
+        either sign, and are positive when it is their turn
     heat : (sweeps,), from 1 (variance ``hot``) to 0 (the variance of the noise)
     recorded : (sweeps,), whether conditional means are added to the sums
     b : (batch, n), Phi^H y; energy : (batch,), ||y||^2
@@ -234,8 +245,12 @@ def sample(
                         z = correlation[k] + np.conj(v[k]) * r
                         if DEPENDENT * squares[k] < D:
                             weight[k] = factor * (z.real * z.real + z.imag * z.imag) / D
+                            if nonnegative and z.real <= 0:
+                                weight[k] = 0.0
                             top = max(top, weight[k])
                 weight[old] = factor * (r.real * r.real + r.imag * r.imag) * pivot
+                if nonnegative and r.real <= 0:
+                    weight[old] = 0.0
                 top = max(top, weight[old])
                 total = 0.0
                 for k in range(n):
@@ -244,6 +259,9 @@ def sample(
                         if k == old:
                             D = 1 / pivot
                         weight[k] = np.exp(weight[k] - top) * D**-half
+                        if nonnegative:
+                            z = r if k == old else correlation[k] + np.conj(v[k]) * r
+                            weight[k] *= positive_part(z.real / np.sqrt(noise * D))
                         total += weight[k]
                     else:
                         weight[k] = 0.0
@@ -259,8 +277,12 @@ def sample(
                             if k == old:
                                 D, z = 1 / pivot, r
                             z, share = z / D, weight[k] / total
+                            second = z.real * z.real + z.imag * z.imag + noise / D
+                            if nonnegative:
+                                first_moment, second, _ = truncated(z.real, np.sqrt(noise / D))
+                                z = z - z + first_moment
                             mean[row, k] += share * z
-                            square[row, k] += share * (z.real * z.real + z.imag * z.imag + noise / D)
+                            square[row, k] += share * second
                             inclusion[row, k] += share
                 new = old if new < 0 else new
                 inside[new] = True
@@ -269,15 +291,16 @@ def sample(
                     moves[row] += 1
                 visited[row] += 1
             # The squared residual, and the variances that are most likely now.
-            left, size, trace = energy[row], 0.0, 0.0
+            left, size, trace, allowed = energy[row], 0.0, 0.0, True
             for i in range(s):
+                allowed &= not nonnegative or values[i].real >= 0
                 t = np.conj(values[i]) * b[row, chosen[i]]
                 magnitude = values[i].real * values[i].real + values[i].imag * values[i].imag
                 left -= t.real + ridge[row] * magnitude
                 size += magnitude
                 trace += matrix[i, i].real
             left = max(left, 0.0)
-            if left < least[row]:
+            if left < least[row] and allowed:
                 least[row] = left
                 best[row] = chosen
             expected = energy[row] / (s * level)

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from ...backend.arrays import on_host
+from ...operators import Repeated
 from ...problems import Problem
 
 # Phi is like a random matrix if no two columns have a larger cosine than this, or than this multiple of the largest
@@ -102,12 +104,16 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     tuple of Stage
         The stages, one after the other.
     """
-    (m, n), s = problem.operator.shape, problem.sparsity
-    if not problem.structure.plain or not problem.operator.is_dense:
+    A, operator = problem.structure, problem.operator
+    if isinstance(operator, Repeated):
+        operator = operator.inner
+    simple = A.plain or (A.nonnegative and not A.grouped) or (problem.times is not None and not A.bounded)
+    if not simple or not operator.is_dense or (not A.plain and not on_host(problem.y)):
         return SEARCH_ONLY
+    (m, n), s = operator.shape, A.counts[0]
     if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
         return SEARCH_ONLY
     random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))
-    if goal == "recovery" and problem.operator.coherence <= random:
+    if goal == "recovery" and operator.coherence <= random:
         return SEARCH_ONLY
     return STAGES[goal]

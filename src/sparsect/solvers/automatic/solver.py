@@ -16,7 +16,7 @@ from ...backend.norms import norm, squared_norm
 from ...kernels.posterior import posterior
 from ...kernels.supports import wide
 from ...kernels.thresholding import Kind as SetKind
-from ...kernels.thresholding import Structure, keep_largest
+from ...kernels.thresholding import Structure, keep_largest, project
 from ...operators.least_squares import refit
 from ...operators.polishing import marked, polish, small_enough
 from ...problems import Problem
@@ -277,7 +277,9 @@ class Automatic(Solver):
             return state.x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
         x = refit(problem.operator, problem.y, state.search.sparse, problem.structure)
         if state.sampler is not None:
-            other = refit(problem.operator, problem.y, marked(state.sampler.best, x.shape[1], problem.y))
+            A = problem.structure
+            best = A.of_entries(marked(state.sampler.best, A.layout.count, problem.y))
+            other = refit(problem.operator, problem.y, best, A)
             misfits = [norm(problem.operator.forward(each) - problem.y) for each in (x, other)]
             better = misfits[1] < misfits[0]
             x = xp.where(better[:, None], other, x)
@@ -338,12 +340,14 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     def misfit(x: Array) -> Array:
         return wide(squared_norm(operator.forward(narrow(x, y)) - y), operator.Phi)
 
-    mean = keep_largest(ended.answer, problem.sparsity)
+    A = problem.structure
+    mean = project(ended.answer, A)
     poor = misfit(mean) > WORSE**2 * ended.answer_misfit
-    fits = [refit(operator, y, x) for x in (marked(ended.best, mean.shape[1], y), found)]
+    best = A.of_entries(marked(ended.best, A.layout.count, y))
+    fits = [refit(operator, y, x, A) for x in (best, found)]
     closer = misfit(fits[1]) < misfit(fits[0])
-    best = xp.where(closer[:, None], *(wide(fit, operator.Phi) for fit in reversed(fits)))
-    return xp.where(poor[:, None], best, mean)
+    chosen = xp.where(closer[:, None], *(wide(fit, operator.Phi) for fit in reversed(fits)))
+    return xp.where(poor[:, None], chosen, mean)
 
 
 def _of_messages(search: AnnealedState, x: Array, structure: Structure) -> tuple[Array, Array]:
