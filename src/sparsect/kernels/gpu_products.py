@@ -47,7 +47,9 @@ class Basis:
 
         analysis, synthesis, values = basis
         self.precision, self.split, half = precision, precision == "bf16x3", precision == "fp16"
-        self.rank = values.shape[0]
+        # Of several measurements at a time, each has the same singular values.
+        self.rank = analysis.shape[1]
+        values = values[: self.rank]
         self.padding = -self.rank % ALIGNED
         pad = torch.nn.functional.pad
         self.values = pad(values, (0, self.padding), value=1.0)

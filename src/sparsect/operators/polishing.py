@@ -105,13 +105,15 @@ def marked(support: Array, n: int, like: Array) -> Array:
     return placed(marks[:, :n], like)
 
 
-def gram_in_memory(operator: Operator) -> tuple[Array, Array]:
+def gram_in_memory(operator: Operator, host: bool = False) -> tuple[Array, Array]:
     """Return the Gram matrix and its diagonal in double precision, where the kernels process them.
 
     Parameters
     ----------
     operator : Operator
         A dense operator, or one that repeats it.
+    host : bool, optional
+        Whether the kernels exist for main memory only.
 
     Returns
     -------
@@ -121,12 +123,12 @@ def gram_in_memory(operator: Operator) -> tuple[Array, Array]:
         The squared norms of the columns.
     """
     dense = operator.inner if isinstance(operator, Repeated) else operator
-    gram = wide(dense.double_gram_matrix, dense.Phi)
+    gram = wide(dense.double_gram_matrix, None if host else dense.Phi)
     xp = namespace(gram)
     return gram, xp.abs(xp.linalg.diagonal(gram))
 
 
-def correlations(operator: Operator, y: Array) -> tuple[Array, Array]:
+def correlations(operator: Operator, y: Array, host: bool = False) -> tuple[Array, Array]:
     """Return the correlations of y with the columns, and its squared norms, where the kernels process them.
 
     Parameters
@@ -135,6 +137,8 @@ def correlations(operator: Operator, y: Array) -> tuple[Array, Array]:
         Phi, a dense operator of shape (m, n).
     y : array, shape (batch, m)
         Measurements.
+    host : bool, optional
+        Whether the kernels exist for main memory only.
 
     Returns
     -------
@@ -143,6 +147,7 @@ def correlations(operator: Operator, y: Array) -> tuple[Array, Array]:
     energy : array, shape (batch,)
         The squared norms of the rows of y.
     """
-    data = wide(y, operator.Phi)
+    like = None if host else operator.Phi
+    data = wide(y, like)
     xp = namespace(data)
-    return wide(operator.adjoint(y), operator.Phi), xp.sum(xp.abs(data) ** 2, axis=-1)
+    return wide(operator.adjoint(y), like), xp.sum(xp.abs(data) ** 2, axis=-1)

@@ -153,9 +153,9 @@ class SupportSampler(Solver):
     def init(self, problem: Problem) -> SamplerState:
         """Start with the columns that correlate most with y."""
         s, A = problem.structure.counts[0], problem.structure
-        b, energy = correlations(problem.operator, problem.y)
+        b, energy = correlations(problem.operator, problem.y, in_main_memory(problem))
         xp, batch = namespace(b), b.shape[0]
-        gram, squares = gram_in_memory(problem.operator)
+        gram, squares = gram_in_memory(problem.operator, in_main_memory(problem))
         score = A.unit_scores(b, A.clipped(b)) / xp.sqrt(xp.where(squares > 0, squares, 1.0))
         score = xp.where(squares > 0, score, -1.0)
         times = b.shape[1] // squares.shape[0]
@@ -260,7 +260,7 @@ def advance(
     recorded = heat == 0
     xp = namespace(state.b)
     changing = {field.name: xp.asarray(getattr(state, field.name), copy=True) for field in dataclasses.fields(Chains)}
-    gram, squares = gram_in_memory(problem.operator)
+    gram, squares = gram_in_memory(problem.operator, in_main_memory(problem))
     hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
     known = known or problem.noise_norm is not None
     floor = _floor(state.energy, m)
@@ -349,20 +349,54 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
     """
     m, s, xp = problem.operator.shape[0], problem.sparsity, namespace(state.b)
     A, count = problem.structure, problem.structure.counts[0]
-    wider = (wide(values, problem.operator.Phi) for values in (x, state.b))
+    wider = (widened(problem, values) for values in (x, state.b))
     size, scores = (A.unit_scores(values, A.clipped(values)) for values in wider)
     largest, highest = (xp.clip(xp.max(values, axis=1, keepdims=True), 1e-300, None) for values in (size, 2 * scores))
     order = xp.where(size > 0, 1.0 + size / largest, scores / highest)
     found = contiguous(xp.argsort(-order, axis=1, stable=True)[:, :count])
-    support = separate(*gram_in_memory(problem.operator), found)
+    support = separate(*gram_in_memory(problem.operator, in_main_memory(problem)), found)
     fitted = refit(problem.operator, problem.y, A.of_entries(marked(support, A.layout.count, problem.y)), A)
     residual = problem.operator.forward(fitted) - problem.y
-    left, power = (wide(squared_norm(values), problem.operator.Phi) for values in (residual, fitted))
+    left, power = (widened(problem, squared_norm(values)) for values in (residual, fitted))
     variance = xp.maximum(left / max(m - s, 1), _floor(state.energy, m))
     if problem.noise_norm is not None:
         variance = state.variance
     slab = xp.clip(power / s, TINY, None)
     return dataclasses.replace(state, support=support, variance=variance, slab=slab, ridge=xp.zeros_like(variance))
+
+
+def in_main_memory(problem: Problem) -> bool:
+    """Whether chains run in main memory wherever y is: positive nonzeros and joint supports have no GPU kernels.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+
+    Returns
+    -------
+    bool
+        True unless x may be any vector with s nonzeros.
+    """
+    return not problem.structure.plain
+
+
+def widened(problem: Problem, array: Array) -> Array:
+    """Convert an array to double precision, where the chains run.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem to solve.
+    array : array
+        An array of any library and precision.
+
+    Returns
+    -------
+    array
+        The converted array.
+    """
+    return wide(array, None if in_main_memory(problem) else problem.operator.Phi)
 
 
 def narrow(x: Array, like: Array) -> Array:
@@ -393,6 +427,6 @@ def _variances(problem: Problem, energy: Array) -> dict[str, Array]:
     xp, m, s = namespace(energy), problem.operator.shape[0], max(problem.sparsity, 1)
     noise = 0.01 * energy / m
     if problem.noise_norm is not None:
-        noise = wide(problem.noise_norm, problem.operator.Phi) ** 2 / m
+        noise = widened(problem, problem.noise_norm) ** 2 / m
     slab = energy / (s * (float(problem.operator.column_norms.max()) ** 2 or 1.0))
     return {"variance": xp.maximum(noise, _floor(energy, m)), "slab": xp.clip(slab, TINY, None)}

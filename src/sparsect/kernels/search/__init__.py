@@ -72,11 +72,11 @@ def search_steps(
     first, sizes = schedule.kept[0], [structure.size for structure in schedule.kept]
     if first.nearest is not None or min(sizes) == 0 or (first.plain and max(sizes) == x.shape[-1]):
         return None
-    if has_fused_steps(x) and first.plain:
+    if has_fused_steps(x) and all(structure.on_gpu for structure in schedule.kept):
         from . import gpu
 
         limit = namespace(x).astype(from_numpy(goal, x), state["criterion"].dtype)
-        steps = (schedule.alphas, sizes, schedule.averaged, relaxation)
+        steps = (schedule.alphas, schedule.kept, schedule.averaged, relaxation)
         return gpu.search(basis, target, *steps, limit, product_precision(), compared, **state), len(schedule.alphas)
     if is_numpy(namespace(x)) and not is_complex(x):
         from . import cpu

@@ -16,7 +16,8 @@ from ...backend.arrays import Array
 from ...backend.devices import tensor_cores
 from ..gpu_products import Basis, rescaled
 from ..gpu_rows import launch
-from ..thresholding.gpu import advance_row, difference_row
+from ..thresholding import Structure
+from ..thresholding.gpu import advance_row, difference_row, structure_arguments
 
 
 @triton.jit
@@ -67,7 +68,7 @@ def search(
     basis: tuple[Array, Array, Array],
     target: Array,
     alphas: Sequence[float],
-    kept: Sequence[int],
+    kept: Sequence[Structure],
     averaged: Sequence[bool],
     relaxation: float,
     goal: Array,
@@ -87,31 +88,39 @@ def search(
 
     A row whose criterion reaches its ``goal`` takes no further steps, and its image is not valid afterwards; ``taken``
     counts the steps of each row. ``precision`` is the precision of products. If ``measured``, the criterion includes
-    the norm of w, and ``unchanged`` is updated.
+    the norm of w, and ``unchanged`` is updated. With several measurements at a time, a row has several parts, to each
+    of which the basis applies.
     """
     import torch
 
     products = Basis(basis, precision)
-    scale = products.scale(x)
-    x, u, target, image = x / scale, sparse / scale, products.padded(target / scale), products.padded(image / scale)
+    scale, (part, rank) = products.scale(x), basis[0].shape
+    batch, parts = x.shape[0], x.shape[1] // part
+    x, u = x / scale, sparse / scale
+    target, image = (products.padded(rows.reshape(-1, rank) / scale) for rows in (target, image))
     criterion, goal, taken, unchanged = criterion / scale, goal / scale, taken.clone(), unchanged.clone()
-    point = products.operands(*x.shape)
-    point[:, : x.shape[1]] = u
+    point = products.operands(batch * parts, part)
+    point[:, :part] = u.reshape(-1, part)
     coordinates, w = torch.empty_like(image, dtype=products.coordinate), torch.empty_like(x, dtype=products.coordinate)
-    level, distance = torch.zeros_like(criterion), torch.zeros_like(criterion)
+    level, distances = torch.zeros_like(criterion), criterion.new_zeros(batch * parts)
+    arrays, structure = structure_arguments(kept[0], x, scale)
     sums = {"total": x, "power": criterion, "count": criterion}
     if total is not None and power is not None and count is not None:
         sums = {"total": total / scale, "power": power / scale**2, "count": count.clone()}
     with tensor_cores(precision != "float32"):
         for step, alpha in enumerate(alphas):
-            around = (target, products.values, products.gains(alpha), coordinates, distance)
+            around = (target, products.values, products.gains(alpha), coordinates, distances)
             launch(_correct, image, *around, relaxation, MEASURED=measured)
-            products.correct(coordinates, w)
+            products.correct(coordinates, w.view(-1, part))
+            distance = distances if parts == 1 else torch.linalg.vector_norm(distances.view(batch, parts), dim=1)
             rows = (level, distance, criterion, goal, taken, unchanged, *sums.values())
-            flags = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
-            launch(advance_row, x, w, point, u, *rows, kept[step], relaxation, SPLIT=products.split, **flags)
+            flags: dict[str, Any] = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
+            numbers = (kept[step].counts[0], relaxation)
+            flags |= {"PART": part, "SPLIT": products.split} | structure
+            launch(advance_row, x, w, point, u, *rows, *numbers, *arrays, **flags)
             products.image(point, image, relaxation, add=True)
-    after = {"x": x, "image": image[:, : products.rank].contiguous(), "sparse": u, "criterion": criterion}
+    image = image[:, : products.rank].reshape(batch, parts * products.rank)
+    after = {"x": x, "image": image.contiguous(), "sparse": u, "criterion": criterion}
     after = {name: rescaled(value, scale) for name, value in after.items()}
     if total is not None:
         after |= {"total": rescaled(sums["total"], scale), "power": rescaled(sums["power"], scale**2)}

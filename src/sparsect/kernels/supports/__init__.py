@@ -15,15 +15,15 @@ from ...backend.engines import has_kernels
 RIDGE = 1e-13
 
 
-def wide(array: Array, like: Array) -> Array:
+def wide(array: Array, like: Array | None) -> Array:
     """Convert an array to double precision, where the kernels process it.
 
     Parameters
     ----------
     array : array
         Numbers of any library and precision.
-    like : array, shape (..., n)
-        An array of the problem, such as Phi.
+    like : array, shape (..., n), or None
+        An array of the problem, such as Phi; None for the kernels that exist for main memory only.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def wide(array: Array, like: Array) -> Array:
         A contiguous array: on its device if there are kernels for it, otherwise in main memory, of NumPy. It is
         ``array`` itself if nothing has to be converted.
     """
-    values = array if has_kernels(like) else to_numpy(array)
+    values = array if like is not None and has_kernels(like) else to_numpy(array)
     xp = namespace(values)
     return contiguous(xp.astype(values, xp.complex128 if is_complex(values) else xp.float64, copy=False))
 

@@ -48,7 +48,7 @@ def keep_largest(x: Array, sparsity: int) -> Array:
     if has_kernels(x):
         from . import gpu
 
-        return gpu.keep(x, sparsity)
+        return gpu.project(x, Structure(Layout(n), (sparsity,)))
     return plain.keep(x, sparsity)
 
 
@@ -82,6 +82,10 @@ def project(x: Array, structure: Structure) -> Array:
         arguments = structure.arguments(x.dtype)
         over_rows(cpu.project, rows.shape[0], rows, *arguments, found, work=PASSES * x.shape[-1])
         return found.reshape(x.shape)
+    if has_kernels(x) and structure.on_gpu:
+        from . import gpu
+
+        return gpu.project(x, structure)
     return plain.project(x, structure)
 
 
@@ -129,8 +133,8 @@ def advance(
             arguments = structure.arguments(x.dtype)
             over_rows(cpu.advance_structured, batch, contiguous(w), *arguments, *rest, work=PASSES * n)
         return u, moved, change, changed
-    if has_kernels(x) and structure.plain and 0 < sparsity < n:
+    if has_kernels(x) and structure.on_gpu:
         from . import gpu
 
-        return gpu.advance(x, w, before, sparsity, relaxation)
+        return gpu.advance(x, w, before, structure, relaxation)
     return plain.advance(x, w, project(x - 2 * w, structure), before, relaxation)

@@ -7,12 +7,15 @@ the same order: bisection of an interval of bits ends even if entries are equal,
 
 from __future__ import annotations
 
+from typing import Any
+
 import triton
 import triton.language as tl
 
 from ...backend.arrays import Array
 from ..gpu_products import store_operand
 from ..gpu_rows import launch
+from .structure import Structure
 
 # Relative width of the first interval around a guess, and of later ones relative to the entries left inside.
 NEARBY, SPREAD = tl.constexpr(0.03), tl.constexpr(0.6)
@@ -79,25 +82,72 @@ def largest(v, inside, s, guess, n: tl.constexpr):
     return keep, _number(low)
 
 
+@triton.jit
+def project_row(
+    v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    n: tl.constexpr, BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Return the nearest point of A to a row v, and the threshold of the scores of its units.
+
+    LOW and HIGH are the bounds if BOUNDED. If SIZE > 0, there are COUNT units of up to SIZE entries: UNITS holds the
+    unit of each entry and MEMBERS the entries of each unit. Sums over units go through SCRATCH and CHOSEN, which have
+    room for n and for COUNT numbers in each row.
+    """
+    point = v
+    if BOUNDED:
+        point = tl.minimum(
+            tl.maximum(v, tl.load(LOW + j, mask=inside, other=0)), tl.load(HIGH + j, mask=inside, other=0)
+        )
+    if SIZE > 0:
+        tl.store(SCRATCH + row * n + j, point * (2 * v - point), mask=inside)
+        tl.debug_barrier()
+        unit = tl.arange(0, UNIT_BLOCK)
+        there = unit < COUNT
+        energy = tl.zeros((UNIT_BLOCK,), dtype=v.dtype)
+        for member in range(SIZE):
+            place = tl.load(MEMBERS + unit * SIZE + member, mask=there, other=n)
+            energy += tl.load(SCRATCH + row * n + place, mask=there & (place < n), other=0)
+        kept, level = largest(tl.sqrt(tl.maximum(energy, 0)), there, s, guess, COUNT)
+        tl.store(CHOSEN + row * COUNT + unit, kept.to(tl.int8), mask=there)
+        tl.debug_barrier()
+        keep = tl.load(CHOSEN + row * COUNT + tl.load(UNITS + j, mask=inside, other=0), mask=inside, other=0) != 0
+    else:
+        score = v
+        if BOUNDED:
+            score = tl.where(point == v, v, tl.sqrt(tl.maximum(point * (2 * v - point), 0)))
+        keep, level = largest(score, inside, s, guess, n)
+    return tl.where(keep, point, 0), level
+
+
 @triton.jit(do_not_specialize=["s"])
-def _keep(V, KEPT, s, n: tl.constexpr, BLOCK: tl.constexpr):
+def _project(
+    V, FOUND, s, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    n: tl.constexpr, BLOCK: tl.constexpr,
+    BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
+):  # fmt: skip
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     v = tl.load(V + row * n + j, mask=inside, other=0)
-    keep, _ = largest(v, inside, s, tl.sqrt(tl.sum(v * v, 0) / n), n)
-    tl.store(KEPT + row * n + j, tl.where(keep, v, 0), mask=inside)
+    guess = tl.sqrt(tl.sum(v * v, 0) / n)
+    point, _ = project_row(
+        v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, n, BOUNDED, SIZE, COUNT, UNIT_BLOCK
+    )
+    tl.store(FOUND + row * n + j, point, mask=inside)
 
 
 @triton.jit(do_not_specialize=["s"])
 def advance_row(
-    X, W, POINT, U, LEVEL, DISTANCE, CRITERION, GOAL, TAKEN, UNCHANGED, TOTAL, POWER, COUNT, s, relaxation,
-    n: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr, COMPARED: tl.constexpr, AVERAGED: tl.constexpr,
-    LAST: tl.constexpr,
+    X, W, POINT, U, LEVEL, DISTANCE, CRITERION, GOAL, TAKEN, UNCHANGED, TOTAL, POWER, AVERAGES, s, relaxation,
+    LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    n: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr, SPLIT: tl.constexpr, COMPARED: tl.constexpr,
+    AVERAGED: tl.constexpr, LAST: tl.constexpr,
+    BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Take one step at beta = 1 in place, unless the criterion of the row has reached its GOAL.
 
-    POINT holds the point of A as operand of the next product; if COMPARED, its support before the step is compared with
-    the new one. The point itself is written to U in the LAST step, and in the step that reaches the goal.
+    POINT holds the point of A as operand of the next product, in parts of PART entries; if COMPARED, its support before
+    the step is compared with the new one. The point itself is written to U in the LAST step, and in the step that
+    reaches the goal. What describes A is explained in ``project_row``.
     """
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     goal = tl.load(GOAL + row)
@@ -106,16 +156,17 @@ def advance_row(
     inside = j < n
     x = tl.load(X + row * n + j, mask=inside, other=0)
     w = tl.load(W + row * n + j, mask=inside, other=0).to(x.dtype)
-    place = POINT + row * (3 * n if SPLIT else n) + j
+    place = POINT + row * (3 * n if SPLIT else n) + (j // PART * (3 * PART) + j % PART if SPLIT else j)
     if COMPARED:
         before = tl.load(place, mask=inside, other=0)
-    v = x - 2 * w
-    keep, level = largest(v, inside, s, tl.load(LEVEL + row), n)
+    v, guess = x - 2 * w, tl.load(LEVEL + row)
+    u, level = project_row(
+        v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, n, BOUNDED, SIZE, COUNT, UNIT_BLOCK
+    )
     tl.store(LEVEL + row, level)
-    u = tl.where(keep, v, 0)
     change = relaxation * (u - x + w)
     tl.store(X + row * n + j, x + change, mask=inside)
-    store_operand(place, u, inside, n, SPLIT)
+    store_operand(place, u, inside, PART, SPLIT)
     distance = tl.load(DISTANCE + row)
     criterion = tl.sqrt(tl.sum(change * change, 0) + distance * distance)
     tl.store(CRITERION + row, criterion)
@@ -129,7 +180,7 @@ def advance_row(
         total = tl.load(TOTAL + row * n + j, mask=inside, other=0)
         tl.store(TOTAL + row * n + j, total + u, mask=inside)
         tl.store(POWER + row, tl.load(POWER + row) + tl.sum(u * u, 0))
-        tl.store(COUNT + row, tl.load(COUNT + row) + 1)
+        tl.store(AVERAGES + row, tl.load(AVERAGES + row) + 1)
 
 
 @triton.jit(do_not_specialize=["s"])
@@ -166,21 +217,44 @@ def difference_row(
     tl.store(CRITERION + row, tl.sqrt(tl.sum((moved - x) * (moved - x), 0)) / tl.abs(beta))
 
 
-def keep(v: Array, s: int) -> Array:
-    """Return the s largest magnitudes of every row of v, zero elsewhere; among equal ones, the first. 0 < s < n."""
+def structure_arguments(structure: Structure, x: Array, scale: float = 1.0) -> tuple[tuple[Array, ...], dict[str, Any]]:
+    """Return the arrays and the flags that describe A to the kernels; ``scale`` divides the units of the bounds."""
+    import torch
+
+    layout, arrays = structure.layout, [x] * 6
+    flags = {"BOUNDED": structure.bounded, "SIZE": 0, "COUNT": 1, "UNIT_BLOCK": 1}
+    if structure.low is not None and structure.high is not None:
+        arrays[:2] = (
+            torch.as_tensor(bound / scale, dtype=x.dtype, device=x.device) for bound in (structure.low, structure.high)
+        )
+    if structure.grouped:
+        batch, count = x.shape[0], layout.count
+        arrays[2:4] = (layout.like(name, x) for name in ("units", "members"))
+        arrays[4:] = torch.empty_like(x), torch.empty((batch, count), dtype=torch.int8, device=x.device)
+        flags |= {"SIZE": layout.members.shape[1], "COUNT": count, "UNIT_BLOCK": triton.next_power_of_2(count)}
+    return tuple(arrays), flags
+
+
+def project(v: Array, structure: Structure) -> Array:
+    """Return the nearest point of A to every row of v; some units are kept, but not all."""
     import torch
 
     rows = v.contiguous().reshape(-1, v.shape[-1])
-    kept = torch.empty_like(rows)
-    launch(_keep, rows, kept, s)
-    return kept.reshape(v.shape)
+    found = torch.empty_like(rows)
+    arrays, flags = structure_arguments(structure, rows)
+    launch(_project, rows, found, structure.counts[0], *arrays, **flags)
+    return found.reshape(v.shape)
 
 
-def advance(x: Array, w: Array, before: Array, s: int, relaxation: float) -> tuple[Array, Array, Array, Array]:
-    """Take the step of ``plain.py`` on (batch, n) arrays on a GPU, 0 < s < n."""
+def advance(
+    x: Array, w: Array, before: Array, structure: Structure, relaxation: float
+) -> tuple[Array, Array, Array, Array]:
+    """Take the step of ``plain.py`` on (batch, n) arrays on a GPU; some units are kept, but not all."""
     moved, u = x.contiguous().clone(), before.contiguous().clone()
     level, distance, change, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
     goal -= 1
-    rest = (level, distance, change, goal, taken, unchanged, moved, power, power, s, relaxation)
-    launch(advance_row, moved, w.contiguous(), u, u, *rest, SPLIT=False, COMPARED=True, AVERAGED=False, LAST=False)
+    arrays, flags = structure_arguments(structure, moved)
+    rest = (level, distance, change, goal, taken, unchanged, moved, power, power, structure.counts[0], relaxation)
+    flags |= {"PART": x.shape[1], "SPLIT": False, "COMPARED": True, "AVERAGED": False, "LAST": False}
+    launch(advance_row, moved, w.contiguous(), u, u, *rest, *arrays, **flags)
     return u, moved, change, unchanged == 0

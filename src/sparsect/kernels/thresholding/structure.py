@@ -165,6 +165,11 @@ class Structure:
         return self.layout.units is not None
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether the GPU kernels can find points of A: in one level, some units are kept, but not all."""
+        return self.kinds <= {Kind.BOUNDS, Kind.GROUPS} and 0 < self.counts[0] < self.layout.count
+
+    @property
     def nonnegative(self) -> bool:
         """Whether entries are bounded by zero from below, and by nothing from above."""
         return self.low is not None and self.high is not None and not self.low.any() and bool(np.isinf(self.high).all())

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from ...backend.arrays import on_host
 from ...operators import Repeated
 from ...problems import Problem
 
@@ -108,7 +107,7 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     if isinstance(operator, Repeated):
         operator = operator.inner
     simple = A.plain or (A.nonnegative and not A.grouped) or (problem.times is not None and not A.bounded)
-    if not simple or not operator.is_dense or (not A.plain and not on_host(problem.y)):
+    if not simple or not operator.is_dense:
         return SEARCH_ONLY
     (m, n), s = operator.shape, A.counts[0]
     if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:

@@ -14,7 +14,6 @@ from ...backend.arrays import Array, FloatArray, epsilon, from_numpy, is_complex
 from ...backend.checks import choice
 from ...backend.norms import norm, squared_norm
 from ...kernels.posterior import posterior
-from ...kernels.supports import wide
 from ...kernels.thresholding import Kind as SetKind
 from ...kernels.thresholding import Structure, keep_largest, project
 from ...operators.least_squares import refit
@@ -35,6 +34,7 @@ from ..support_sampler import (
     narrow,
     restarted,
     sweeps,
+    widened,
 )
 from .easy import EXACT, Easy, solve_easy
 from .plan import Kind, Stage, stages_for
@@ -338,7 +338,7 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     xp, operator, y = namespace(ended.answer), problem.operator, problem.y
 
     def misfit(x: Array) -> Array:
-        return wide(squared_norm(operator.forward(narrow(x, y)) - y), operator.Phi)
+        return widened(problem, squared_norm(operator.forward(narrow(x, y)) - y))
 
     A = problem.structure
     mean = project(ended.answer, A)
@@ -346,7 +346,7 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     best = A.of_entries(marked(ended.best, A.layout.count, y))
     fits = [refit(operator, y, x, A) for x in (best, found)]
     closer = misfit(fits[1]) < misfit(fits[0])
-    chosen = xp.where(closer[:, None], *(wide(fit, operator.Phi) for fit in reversed(fits)))
+    chosen = xp.where(closer[:, None], *(widened(problem, fit) for fit in reversed(fits)))
     return xp.where(poor[:, None], chosen, mean)
 
 
