@@ -225,7 +225,7 @@ def _from_incomplete(
 ) -> Result:
     """Recover the rows of each pattern of measurements, and warn once about all of them."""
     for name in ("checkpoint", "callback", "record"):
-        if options[name] is not None:
+        if options[name] is not None and options[name] != ():
             raise reject(name, "a value with mask", "None, since several runs are made")
     if isinstance(sparsity, JointSparse):
         raise reject("mask", "a value with a joint support", "None")
@@ -238,7 +238,9 @@ def _from_incomplete(
             return some[:, places] if covariance and some.ndim == 2 else some
 
         weights, level = part(noise_std, kept, covariance=True), part(noise_norm, rows)
-        return solved(select_rows(operator, kept), y, weights, level, **options | {"check_fit": False})
+        whole = kept.size == operator.shape[0]
+        measured = operator if whole else select_rows(operator, kept)
+        return solved(measured, y, weights, level, **options | {"check_fit": False})
 
     result, filled = recover_measured(y, operator.shape[0], mask, rows_of)
     if options["check_fit"]:
