@@ -1,22 +1,35 @@
 """scikit-learn's own checks, and that the skins do what is under them."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import NMF
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsect
-from sparsect import InputError
+from sparsect import InputError, sets
 from sparsect.dictionary import ArraySource, Dictionary, learn
+from sparsect.operators.rows import select_rows
 
 pytestmark = pytest.mark.numerical
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([sparsect.SparseCoder(), sparsect.DictionaryLearner(rounds=2)])
+@parametrize_with_checks(
+    [
+        sparsect.SparseCoder(),
+        sparsect.SparseCoder(nonnegative=True),
+        sparsect.SparseCoder(missing="nan"),
+        sparsect.DictionaryLearner(rounds=2),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -134,6 +147,158 @@ class TestSparseCoder:
                 call(X)
         with pytest.raises(InputError, match=r"codes` must .*got a masked array"):
             coder.inverse_transform(np.ma.masked_equal(np.eye(12), 0))
+
+    def test_names_of_features(self, rng):
+        coder = sparsect.SparseCoder(rng.standard_normal((12, 8))).fit(np.ones((2, 8)))
+        assert coder.get_feature_names_out().tolist() == [f"sparsecoder{atom}" for atom in range(12)]
+        with pytest.raises(NotFittedError):
+            sparsect.SparseCoder().get_feature_names_out()
+
+
+class TestNonnegative:
+    @pytest.fixture
+    def data(self, rng):
+        atoms = np.abs(rng.standard_normal((30, 20)))
+        return atoms, np.abs(rng.standard_normal((9, 20)))
+
+    @pytest.mark.parametrize("method", ["omp", "subspace-pursuit", sparsect.AnnealedDifferenceMap("approximation")])
+    @pytest.mark.parametrize("refit", [False, True])
+    def test_codes_are_those_of_recover(self, data, method, refit):
+        atoms, X = data
+        options = {"method": method, "refit": refit}
+        codes = sparsect.SparseCoder(atoms, sparsity=5, nonnegative=True, **options).fit_transform(X)
+        expected = sparsect.recover(atoms.T, X, sets.Sparse(5, nonnegative=True), max_iter=400, **options)
+        np.testing.assert_allclose(codes.toarray(), expected.x)
+        assert codes.min() >= 0
+
+    @pytest.mark.parametrize(("max_iter", "taken"), [(7, 7), (400, 50)])
+    def test_auto_takes_a_method_for_nonnegative_codes(self, data, max_iter, taken):
+        atoms, X = data
+        coder = sparsect.SparseCoder(atoms, sparsity=5, nonnegative=True, transform_max_iter=max_iter)
+        nonnegative, method = sets.Sparse(5, nonnegative=True), sparsect.AnnealedDifferenceMap("approximation")
+        expected = sparsect.recover(atoms.T, X, nonnegative, method, max_iter=taken)
+        np.testing.assert_allclose(coder.fit_transform(X).toarray(), expected.x)
+
+    def test_auto_is_ahead_of_omp_on_digits(self, rng):
+        X = load_digits().data[::4] / 16
+        atoms = NMF(40, init="nndsvda", max_iter=50, tol=0, random_state=0).fit(X).components_
+        auto, omp = (
+            sparsect.SparseCoder(atoms, sparsity=8, method=method, nonnegative=True).fit(X)
+            for method in ("auto", "omp")
+        )
+        errors = [np.linalg.norm(coder.inverse_transform(coder.transform(X)) - X) for coder in (auto, omp)]
+        assert errors[0] < errors[1]
+
+    def test_single_precision_stays(self, data):
+        atoms, X = (array.astype(np.float32) for array in data)
+        codes = sparsect.SparseCoder(atoms, nonnegative=True).fit_transform(X)
+        assert codes.dtype == np.float32
+        assert codes.min() >= 0
+
+    def test_errors(self, data):
+        atoms, X = data
+        with pytest.raises(InputError, match=r"method` must be one of auto, .*got 'ormp', which does not take "):
+            sparsect.SparseCoder(atoms, method="ormp", nonnegative=True).fit_transform(X)
+        with pytest.raises(InputError, match="nonnegative` must be True or False, got 'yes'"):
+            sparsect.SparseCoder(atoms, nonnegative="yes").fit_transform(X)
+        with pytest.raises(InputError, match="transform_max_iter` must be a whole number of at least 1, got 'all'"):
+            sparsect.SparseCoder(atoms, nonnegative=True, transform_max_iter="all").fit_transform(X)
+
+
+class TestMissing:
+    @pytest.fixture
+    def data(self, rng):
+        """Atoms, and signals that lack entries in three patterns, one of which lacks nothing."""
+        X = rng.standard_normal((9, 20))
+        patterns = rng.random((3, 20)) < 0.3
+        patterns[2] = False
+        X[patterns[np.arange(9) % 3]] = np.nan
+        return rng.standard_normal((30, 20)), X
+
+    @pytest.mark.parametrize("options", [{}, {"nonnegative": True}, {"method": "omp", "refit": True}])
+    def test_each_row_is_coded_from_what_it_has(self, data, options, monkeypatch):
+        atoms, X = data
+        monkeypatch.setattr("sparsect.dictionary.coding.BLOCK", 5)
+        codes = sparsect.SparseCoder(atoms, sparsity=4, missing="nan", **options).fit_transform(X).toarray()
+        for row, code in zip(X, codes, strict=True):
+            there = ~np.isnan(row)
+            alone = sparsect.SparseCoder(atoms[:, there], sparsity=4, **options).fit_transform(row[None, there])
+            np.testing.assert_allclose(code, alone.toarray()[0], atol=1e-9)
+
+    def test_rows_with_the_same_pattern_are_coded_together(self, data, monkeypatch):
+        sizes = []
+
+        def select(operator, kept):
+            sizes.append(kept.size)
+            return select_rows(operator, kept)
+
+        monkeypatch.setattr(sys.modules["sparsect.recover"], "select_rows", select)
+        atoms, X = data
+        sparsect.SparseCoder(atoms, missing="nan").fit_transform(X)
+        assert sorted(sizes) == sorted(np.count_nonzero(~np.isnan(X[:2]), axis=1))
+
+    def test_nothing_missing(self, data):
+        atoms, X = data
+        complete = np.nan_to_num(X)
+        expected, codes = (sparsect.SparseCoder(atoms, missing=mark).fit_transform(complete) for mark in (None, "nan"))
+        np.testing.assert_array_equal(codes.toarray(), expected.toarray())
+
+    def test_single_precision_stays(self, data):
+        atoms, X = (array.astype(np.float32) for array in data)
+        assert sparsect.SparseCoder(atoms, missing="nan").fit_transform(X).dtype == np.float32
+
+    def test_missing_entries_are_estimated(self, rng):
+        atoms = rng.standard_normal((30, 20))
+        truth = rng.standard_normal((50, 2)) @ atoms[[3, 17]]
+        X = np.where(rng.random(truth.shape) < 0.3, np.nan, truth)
+        coder = sparsect.SparseCoder(atoms, sparsity=2, missing="nan")
+        np.testing.assert_allclose(coder.inverse_transform(coder.fit_transform(X)), truth, atol=1e-8)
+
+    def test_entries_where_all_atoms_vanish(self, rng):
+        atoms = np.abs(rng.standard_normal((12, 8)))
+        atoms[:, 0] = 0
+        X = np.full((1, 8), np.nan)
+        X[0, 0] = 1.0
+        for nonnegative in (False, True):
+            coder = sparsect.SparseCoder(atoms, sparsity=3, nonnegative=nonnegative, missing="nan")
+            assert coder.fit_transform(X).nnz == 0
+
+    @pytest.mark.parametrize("nonnegative", [False, True])
+    def test_dask_arrays(self, data, nonnegative):
+        atoms, X = data
+        coder = sparsect.SparseCoder(atoms, sparsity=4, nonnegative=nonnegative, missing="nan")
+        chunked = pytest.importorskip("dask.array").from_array(X, chunks=(4, 10))
+        codes = coder.fit(chunked).transform(chunked).compute()
+        np.testing.assert_allclose(codes.toarray(), coder.transform(X).toarray(), atol=1e-9)
+
+    def test_tags(self):
+        assert sparsect.SparseCoder(missing="nan").__sklearn_tags__().input_tags.allow_nan
+        assert not sparsect.SparseCoder().__sklearn_tags__().input_tags.allow_nan
+
+    def test_errors(self, data):
+        atoms, X = data
+        hint = r"got \d+ entries that are NaN or infinite\. Use missing='nan' if NaN stands for entries that were not"
+        fitted = sparsect.SparseCoder(atoms).fit(np.ones((1, 20)))
+        for call in (fitted.transform, sparsect.SparseCoder(atoms).fit):
+            with pytest.raises(InputError, match=hint):
+                call(X)
+            with pytest.raises(InputError, match=r"got 20 entries that are NaN or infinite\.$"):
+                call(np.full((1, 20), np.inf))
+        with pytest.raises(InputError, match=r"X` must .*got .* NaN or infinite\.$"):
+            sparsect.DictionaryLearner(3, rounds=1).fit(np.full((2, 4), np.inf))
+        coder = sparsect.SparseCoder(atoms, missing="nan")
+        empty = X.copy()
+        empty[[4, 6]] = np.nan
+        for call in (coder.fit, coder.fit(X).transform):
+            with pytest.raises(InputError, match=r"at least one measured entry in each row, got only NaN in row 4\."):
+                call(empty)
+            with pytest.raises(InputError, match=r"finite, or NaN if not measured, got 1 infinite entries"):
+                call(np.where(np.arange(20) == 3, -np.inf, X[:1]))
+        for missing in ("NaN", np.nan, 0):
+            with pytest.raises(InputError, match="missing` must be one of 'nan', got"):
+                sparsect.SparseCoder(atoms, missing=missing).fit(X)
+        with pytest.raises(InputError, match=r"X` must .*got entries whose squares leave the range"):
+            coder.transform(1e200 * X)
 
 
 class TestDictionaryLearner:

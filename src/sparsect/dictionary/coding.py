@@ -9,6 +9,7 @@ from ..backend.checks import choice
 from ..backend.csr import compressed, compressed_on_host, joined_rows
 from ..backend.devices import place, rows_at_a_time
 from ..recover import recover
+from ..sets import SignalSet
 from ..solvers import METHODS, AnnealedDifferenceMap, Automatic
 from ..solvers.base import Solver, check_solver
 from .store import Dictionary
@@ -41,7 +42,14 @@ def for_coding(method: str | Solver) -> Solver:
 
 
 def codes_of(
-    X: Array, dictionary: Dictionary, solver: Solver, sparsity: int, max_iter: int, refit: bool, device: str | None
+    X: Array,
+    dictionary: Dictionary,
+    solver: Solver,
+    sparsity: int | SignalSet,
+    max_iter: int,
+    refit: bool,
+    device: str | None,
+    mask: Array | None = None,
 ) -> Any:
     """Compute sparse codes of the rows of an array, block by block.
 
@@ -53,14 +61,16 @@ def codes_of(
         The dictionary, with Phi of shape (m, n).
     solver : Solver
         The solver that codes.
-    sparsity : int
-        Maximum number of nonzeros per code.
+    sparsity : int or SignalSet
+        Maximum number of nonzeros per code, or the set that contains the codes.
     max_iter : int
         Maximum number of iterations.
     refit : bool
         Whether to refit the coefficients by least squares on the selected atoms.
     device : str or None
         Where to compute, see :func:`sparsect.backend.devices.place`.
+    mask : array of bool, shape (rows, m), optional
+        True where X was not measured.
 
     Returns
     -------
@@ -73,8 +83,9 @@ def codes_of(
     codes = []
     for start in range(0, X.shape[0], block):
         rows = place(X[start : start + block, :], device)
-        limits: dict[str, Any] = {"max_iter": max_iter, "refit": refit}
-        result = recover(dictionary.operator, rows, sparsity, solver, record=(), check_fit=False, **limits)
+        absent = None if mask is None else mask[start : start + block, :]
+        options: dict[str, Any] = {"mask": absent, "max_iter": max_iter, "refit": refit}
+        result = recover(dictionary.operator, rows, sparsity, solver, record=(), check_fit=False, **options)
         x = namespace(rows).astype(result.x, rows.dtype, copy=False)
         codes.append(compressed_on_host(x) if on_cpu else compressed(x))
     return joined_rows(codes)
