@@ -354,6 +354,11 @@ class TestNoise:
         with pytest.raises(InputError, match=message):
             recover(Phi, y, 8, noise_std=noise_std)
 
+    def test_y_of_another_length(self, rng):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        with pytest.raises(InputError, match=r"y` must have 80 measurements, .*got shape \(4, 79\)"):
+            recover(Phi, y[:, :79], 8, noise_std=np.ones(80))
+
 
 class TestMissingData:
     @pytest.mark.parametrize("method", ["auto", "omp"])
@@ -387,6 +392,8 @@ class TestMissingData:
             recover(Phi, y, 8, mask=np.zeros(79, dtype=bool))
         with pytest.raises(InputError, match="callback` must be None"):
             recover(Phi, y, 8, mask=np.zeros(80, dtype=bool), callback=print)
+        result = recover(Phi, y, 8, mask=np.zeros(80, dtype=bool), record=())
+        np.testing.assert_array_equal(result.x, recover(Phi, y, 8).x)
         y[0, 0] = np.nan
         with pytest.raises(InputError, match=r"y` must .*NaN"):
             recover(Phi, y, 8, mask=np.zeros(80, dtype=bool))
@@ -401,6 +408,7 @@ class TestMissingData:
         (lambda: sets.Sparse(3, high=-1.0), "high` must be a number of at least 0"),
         (lambda: sets.Sparse(3, nonnegative=True, low=-1.0), "low` must be None or 0"),
         (lambda: sets.GroupSparse(2, [0, 2]), "groups` must have no empty groups"),
+        (lambda: sets.GroupSparse(2, [0, 1, 10**15]), "groups` must have no empty groups"),
         (lambda: sets.GroupSparse(2, [0.5, 1.0]), "groups` must be a vector of whole numbers"),
         (lambda: sets.GroupSparse(2, [-1, 0]), "groups` must be a vector of whole numbers"),
         (lambda: sets.LevelSparse([1], [0, 1]), "sizes` must be 2 numbers"),

@@ -114,25 +114,14 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
     Raises
     ------
     InputError
-        If ``noise_std`` has another shape, is not positive, or is a singular matrix.
+        If y does not fit Phi, or if ``noise_std`` has another shape, is not positive, or is a singular matrix.
     """
     m, data = operator.shape[0], floating("y", y)
-    noise = to_numpy(floating("noise_std", noise_std, dimensions=(0, 1, 2)))
-    if noise.ndim == 0:
-        noise = np.full(m, noise)
-    if noise.shape not in ((m,), (m, m)):
-        raise reject("noise_std", f"shape {noise.shape}", f"have shape ({m},), or ({m}, {m}) for a covariance")
-    if noise.ndim == 1:
-        if is_complex(noise) or not (noise > 0).all():
-            raise reject("noise_std", f"{noise.min()}", "positive numbers")
-        W: NumpyArray = np.diag(1 / noise)
-    else:
-        if not np.allclose(noise, noise.conj().T, rtol=1e-6, atol=1e-12 * np.abs(noise).max()):
-            raise reject("noise_std", "a matrix that is not symmetric", "a symmetric covariance matrix")
-        values = np.linalg.eigvalsh(noise)
-        if not values[0] > SINGULAR * values[-1]:
-            raise reject("noise_std", f"a covariance with the eigenvalue {values[0]:.2g}", "have positive eigenvalues")
-        W = np.linalg.inv(np.linalg.cholesky(noise))
+    if data.ndim == 0 or data.shape[-1] != m:
+        raise reject(
+            "y", f"shape {tuple(data.shape)}", f"have {m} measurements, to match Phi of shape {operator.shape}"
+        )
+    W = whitening_matrix("noise_std", noise_std, m)
 
     def product(matrix: NumpyArray, r: Array) -> Array:
         xp, placed = namespace(r), from_numpy(matrix, r)
@@ -144,3 +133,42 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
     conjugate = np.conj(W).T
     transformed = TransformedRows(operator, m, lambda r: product(W, r), lambda r: product(conjugate, r))
     return transformed, product(W, data)
+
+
+def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:
+    """Return the matrix that makes noise white, with variance 1.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    noise_std : array, shape (m,) or (m, m)
+        The standard deviation of the noise of each measurement, or the covariance matrix of the noise.
+    m : int
+        The number of measurements.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m, m)
+        The inverse of the standard deviations, or of the Cholesky factor of the covariance.
+
+    Raises
+    ------
+    InputError
+        If ``noise_std`` has another shape, is not positive, or is a singular matrix.
+    """
+    noise = to_numpy(floating(name, noise_std, dimensions=(0, 1, 2)))
+    if noise.ndim == 0:
+        noise = np.full(m, noise)
+    if noise.shape not in ((m,), (m, m)):
+        raise reject(name, f"shape {noise.shape}", f"have shape ({m},), or ({m}, {m}) for a covariance")
+    if noise.ndim == 1:
+        if is_complex(noise) or not (noise > 0).all():
+            raise reject(name, f"{noise.min()}", "positive numbers")
+        return np.diag(1 / noise)
+    if not np.allclose(noise, noise.conj().T, rtol=1e-6, atol=1e-12 * np.abs(noise).max()):
+        raise reject(name, "a matrix that is not symmetric", "a symmetric covariance matrix")
+    values = np.linalg.eigvalsh(noise)
+    if not values[0] > SINGULAR * values[-1]:
+        raise reject(name, f"a covariance with the eigenvalue {values[0]:.2g}", "have positive eigenvalues")
+    return np.linalg.inv(np.linalg.cholesky(noise))

@@ -83,7 +83,8 @@ def check_labels(name: str, labels: Any) -> IntArray:
         raise reject(name, f"an array of shape {found.shape} and dtype {found.dtype}", rule)
     if found.min() < 0:
         raise reject(name, f"{found.min()}", rule)
-    missing = np.setdiff1d(np.arange(found.max() + 1), found)
+    # A label of at least the number of entries leaves out a smaller one.
+    missing = np.setdiff1d(np.arange(min(int(found.max()) + 1, found.size)), found)
     if missing.size:
         raise reject(name, f"no entry with the number {missing[0]}", "have no empty groups: number them from 0 on")
     return np.ascontiguousarray(found, dtype=np.int64)
