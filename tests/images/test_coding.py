@@ -261,3 +261,37 @@ def test_command_line(called, signals, dictionary, tmp_path):
     failed = called("code", "bad.npy", *arguments, "--out", "bad")
     assert failed.returncode == 2
     assert "1 partitions could not be coded; bad-00000" in failed.stderr
+
+
+@pytest.mark.parametrize("source", ["signals", "photographs"])
+def test_nonnegative_codes(source, signals, photos, dictionary, tmp_path):
+    np.save(tmp_path / "x.npy", signals)
+    nonnegative = sparsect.sets.Sparse(5, nonnegative=True)
+    settings = Settings(sparsect.AnnealedDifferenceMap("approximation"), nonnegative, max_iter=20)
+    manifest = code(tmp_path / "x.npy" if source == "signals" else photos, tmp_path / "out", dictionary, settings)
+    assert not manifest["failed"]
+    for name in manifest["parts"]:
+        arrays = dict(np.load(tmp_path / "out" / f"{name}.npz"))
+        assert arrays["data"].min() > 0
+        assert np.diff(arrays["indptr"]).max() <= 5
+    if source == "signals":
+        options = {"max_iter": 20, "refit": True, "check_fit": False}
+        expected = sparsect.recover(dictionary.Phi, signals, nonnegative, settings.solver, **options)
+        codes = scipy.sparse.load_npz(tmp_path / "out" / "x.npz")
+        np.testing.assert_allclose(codes.toarray(), expected.x, atol=1e-5)
+
+
+def test_nonnegative_codes_from_the_command_line(called, signals, dictionary, tmp_path):
+    np.save(tmp_path / "x.npy", signals)
+    dictionary.save(tmp_path / "d.npz")
+    arguments = ("code", "x.npy", "-d", "d.npz", "-s", "5", "--max-iter", "20")
+    done = called(*arguments, "--nonnegative")
+    assert done.returncode == 0, done.stderr
+    assert scipy.sparse.load_npz(tmp_path / "codes" / "x.npz").min() >= 0
+    # Codes of either sign are not mixed with them.
+    done = called(*arguments)
+    assert done.returncode == 2
+    assert "got other values of sparsity" in done.stderr
+    done = called(*arguments, "--nonnegative", "--method", "ormp", "--out", "more")
+    assert done.returncode == 2
+    assert "x: `method` must be one of auto" in done.stderr

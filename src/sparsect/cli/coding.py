@@ -13,11 +13,13 @@ from ..dictionary import load_dictionary
 from ..images.coding import ROWS, Settings
 from ..images.coding import code as code_everything
 from ..images.settings import METHOD
+from ..sets import Sparse
 from .common import NAMES, cluster_options, device_options, for_images, progress_bar
 
 EXAMPLES = """\b
 Examples:
   sparsect code photos/ --sparsity 100 --out photo-codes/                  # a file of codes for each photograph
+  sparsect code faces.npy --dictionary parts.npz --nonnegative --out face-codes/
   sparsect code patches.zarr --out patch-codes/ --scheduler                # processes on this machine
   sparsect code arrays/ --out array-codes/ --scheduler tcp://10.0.0.1:8786 # .npy files, a Dask cluster
 """
@@ -27,6 +29,7 @@ Examples:
 @click.argument("source", metavar="INPUT")
 @click.option("--out", metavar="FOLDER", default="codes", show_default=True, help="Where codes are written.")
 @click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Maximum number of atoms per signal.")
+@click.option("--nonnegative", is_flag=True, help="Find codes without negative entries.")
 @click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--dictionary", "-d", metavar="FILE.npz", help="The dictionary.  [default: the bundled one]")
 @click.option("--stride", type=int, help="Distance between adjacent patches in pixels.  [default: the side of a patch]")
@@ -47,9 +50,11 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     dictionary = load_dictionary(options["dictionary"])
     if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
         raise reject("--sparsity", options["sparsity"], f"a whole number from 0 to {dictionary.Phi.shape[1]}")
+    sparsity = Sparse(options["sparsity"], nonnegative=True) if options["nonnegative"] else options["sparsity"]
     settings = Settings(
         solver=for_images(options["method"]),
-        **{name: options[name] for name in ("sparsity", "max_iter", "refit", "stride", "device")},
+        sparsity=sparsity,
+        **{name: options[name] for name in ("max_iter", "refit", "stride", "device")},
     )
     if not on_cluster:
         # A device that does not exist is refused before anything is read.

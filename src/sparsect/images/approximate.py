@@ -13,6 +13,7 @@ from ..backend.devices import place, rows_at_a_time
 from ..dictionary import Dictionary
 from ..recover import recover
 from ..run.result import Result
+from ..sets import SignalSet
 from ..solvers.base import Solver
 from .patches import BLOCK, PatchGrid
 
@@ -44,7 +45,7 @@ def approximate(
     grid: PatchGrid,
     dictionary: Dictionary,
     solver: Solver,
-    sparsity: int,
+    sparsity: int | SignalSet,
     *,
     report: Callable[[CodedPatches], object],
     seconds_per_patch: float | None = None,
@@ -62,8 +63,8 @@ def approximate(
         The dictionary, in the array library and on the device of the plane.
     solver : Solver
         The solver that codes.
-    sparsity : int
-        Maximum number of atoms per patch.
+    sparsity : int or SignalSet
+        Maximum number of atoms per patch, or the set that contains the codes.
     report : callable
         Called with the :class:`CodedPatches` of each block.
     seconds_per_patch : float, optional

@@ -21,6 +21,7 @@ from ..dictionary import Dictionary
 from ..dictionary.cluster import Cluster
 from ..dictionary.coding import codes_of
 from ..dictionary.sources import digest
+from ..sets import Sparse
 from ..solvers.base import Solver, device_for
 from . import read_image, reconstruct
 from .files import IMAGE_SUFFIXES
@@ -93,8 +94,8 @@ class Settings:
     ----------
     solver : Solver
         The solver that codes.
-    sparsity : int
-        Maximum number of atoms per signal.
+    sparsity : int or Sparse
+        Maximum number of atoms per signal, or the set that contains the codes.
     max_iter : int, optional
         Maximum number of iterations.
     refit : bool, optional
@@ -106,7 +107,7 @@ class Settings:
     """
 
     solver: Solver
-    sparsity: int
+    sparsity: int | Sparse
     max_iter: int = 1000
     refit: bool = True
     stride: int | None = None

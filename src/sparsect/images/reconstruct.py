@@ -16,6 +16,7 @@ from ..backend.arrays import Array, contiguous, is_numpy, namespace, to_numpy
 from ..backend.checks import InputError, real_number, reject, whole_number, within
 from ..backend.csr import compressed_on_host
 from ..dictionary import as_dictionary
+from ..sets import SignalSet, as_structure
 from ..solvers.base import Solver, device_for
 from .approximate import CodedPatches, approximate, counted, placed
 from .files import pixels
@@ -206,7 +207,7 @@ class Reconstruction:
 
 def reconstruct(
     image: Any,
-    sparsity: int,
+    sparsity: int | SignalSet,
     method: str | Solver = METHOD,
     *,
     dictionary: Any = None,
@@ -224,8 +225,9 @@ def reconstruct(
     image : array, shape (height, width) or (height, width, channels)
         The image, an array of NumPy, torch or CuPy. 8-bit and 16-bit values are scaled to the range from 0 to 1.
         Channels are coded separately; an alpha channel is blended over white.
-    sparsity : int
-        Maximum number s of atoms per patch.
+    sparsity : int or SignalSet
+        Maximum number s of atoms per patch, or the set that contains the codes, such as
+        ``sets.Sparse(s, nonnegative=True)``.
     method : str or Solver, optional
         A name from ``sparsect.METHODS``, which is used with settings tuned for images, or a configured solver. Codes
         approximate patches, so the default, 'annealed-difference-map', stands for
@@ -269,7 +271,7 @@ def reconstruct(
     """
     image = pixels("image", image, anywhere=True)
     dictionary = as_dictionary(dictionary)
-    sparsity = whole_number("sparsity", sparsity, 0, dictionary.Phi.shape[1])
+    most = as_structure(sparsity, dictionary.Phi.shape[1]).size
     solver = tuned_for_images(method)
     if seconds_per_patch is not None:
         seconds_per_patch = real_number("seconds_per_patch", seconds_per_patch, "a positive number", 0.0, nonzero=True)
@@ -294,7 +296,7 @@ def reconstruct(
         seconds=coded.seconds,
         setup_seconds=coded.setup_seconds,
         method=repr(solver),
-        sparsity=sparsity,
+        sparsity=most,
     )
 
 
