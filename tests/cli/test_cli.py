@@ -11,6 +11,7 @@ import pytest
 import scipy.io
 
 import sparsect
+from sparsect import sets
 
 pytestmark = pytest.mark.slow
 
@@ -91,11 +92,162 @@ class TestRecover:
         np.testing.assert_array_equal(result.x, expected.x)
         assert (result.swap_optimal is None) == ("polish" not in options)
 
+    def test_unknown_size_in_the_plot(self, called, problem, tmp_path):
+        done = called("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", "auto", "--plot", "a.svg")
+        assert done.returncode == 0, done.stderr
+        assert "nonzeros" in done.stdout
+
     def test_help_has_examples(self, called):
         for arguments in ((), ("recover",)):
             assert called(*arguments, "--help").returncode == 0
         assert "sparsect recover --random 400x1000" in called("recover", "--help").stdout
         assert called("--version").stdout == f"sparsect, version {sparsect.__version__}\n"
+
+
+class TestSets:
+    """Options that ask more of x than few nonzeros, or know more about the noise."""
+
+    @pytest.fixture
+    def found(self, called, tmp_path, rng):
+        """Write Phi and y, call the command, and return x and what the command has printed."""
+        Phi = rng.standard_normal((30, 60))
+        np.save(tmp_path / "Phi.npy", Phi)
+
+        def run(x, *options):
+            np.save(tmp_path / "x.npy", x)
+            np.save(tmp_path / "y.npy", x @ Phi.T + 1e-3 * rng.standard_normal((*x.shape[:-1], 30)))
+            files = ("--matrix", "Phi.npy", "--data", "y.npy", "--truth", "x.npy", "--out", "o.npz", "--plot", "o.svg")
+            done = called("recover", *files, *options)
+            assert done.returncode == 0, done.stderr
+            return sparsect.load_result(tmp_path / "o.npz").x, done.stdout
+
+        run.Phi = Phi
+        return run
+
+    @pytest.mark.parametrize("sparsity", [4, "auto"])
+    def test_nonnegative(self, found, rng, tmp_path, sparsity):
+        x = np.zeros((2, 60))
+        x[:, [3, 20, 31, 50]] = rng.uniform(1, 2, (2, 4))
+        nonnegative, printed = found(x, "-s", sparsity, "--nonnegative")
+        expected = sparsect.recover(found.Phi, np.load(tmp_path / "y.npy"), sets.Sparse(sparsity, nonnegative=True))
+        np.testing.assert_array_equal(nonnegative, expected.x)
+        assert "SNR of x" in printed
+
+    @pytest.mark.parametrize("name", ["labels.npy", "labels.txt", "labels.csv", "labels.mat"])
+    @pytest.mark.parametrize("sparsity", [2, "auto"])
+    def test_groups(self, found, rng, tmp_path, name, sparsity):
+        labels = np.arange(60) // 4
+        np.save(tmp_path / "labels.npy", labels)
+        np.savetxt(tmp_path / "labels.txt", labels, fmt="%d")
+        np.savetxt(tmp_path / "labels.csv", labels[None], fmt="%d", delimiter=",")
+        scipy.io.savemat(tmp_path / "labels.mat", {"labels": labels.astype(float)})
+        x = np.zeros(60)
+        x[np.isin(labels, [3, 11])] = rng.standard_normal(8) + 3
+        grouped, printed = found(x, "-s", sparsity, "--groups", name)
+        np.testing.assert_array_equal(grouped != 0, x != 0)
+        assert ("nonzeros" in printed) == (sparsity == "auto")
+
+    @pytest.mark.parametrize("shape", [(3, 60), (2, 3, 60)])
+    @pytest.mark.parametrize("sparsity", [2, "auto"])
+    def test_joint(self, found, rng, shape, sparsity):
+        x = np.zeros(shape)
+        x[..., [7, 40]] = rng.standard_normal((*shape[:-1], 2)) + 3
+        joint, printed = found(x, "-s", sparsity, "--joint")
+        assert joint.shape == shape
+        np.testing.assert_array_equal(joint != 0, x != 0)
+        lines = [line for line in printed.splitlines() if line.startswith("│")]
+        assert len(lines) == len(x.reshape(-1, 3, 60))
+        if sparsity == "auto":
+            assert all(line.split("│")[-3].strip() == "2" for line in lines)
+
+    def test_joint_times_in_columns(self, called, rng, tmp_path):
+        Phi, x = rng.standard_normal((30, 60)), np.zeros((3, 60))
+        x[:, [7, 40]] = 2.0
+        np.save(tmp_path / "Phi.npy", Phi)
+        np.save(tmp_path / "y.npy", Phi @ x.T)
+        done = called("recover", "--matrix", "Phi.npy", "--data", "y.npy", "-s", 2, "--joint", "--out", "o.npz")
+        assert "y.npy: 3 times in columns, transposed to rows" in done.stderr
+        np.testing.assert_allclose(sparsect.load_result(tmp_path / "o.npz").x, x, atol=1e-6)
+
+    @pytest.mark.parametrize("kind", ["vector", "column", "covariance"])
+    def test_noise_std(self, found, rng, tmp_path, kind):
+        std = np.where(np.arange(30) < 25, 1e-3, 10.0)
+        np.save(tmp_path / "std.npy", {"vector": std, "column": std[:, None], "covariance": np.diag(std**2)}[kind])
+        x = np.zeros((2, 60))
+        x[:, [3, 20, 31]] = rng.standard_normal((2, 3)) + 3
+        weighted, printed = found(x, "-s", 3, "--noise-std", "std.npy")
+        expected = sparsect.recover(found.Phi, np.load(tmp_path / "y.npy"), 3, noise_std=std)
+        np.testing.assert_allclose(weighted, expected.x, atol=1e-9)
+        assert "residual / noise" in printed
+
+
+SET_FILES = {
+    "short.npy": np.arange(59),
+    "halves.npy": np.arange(60) / 2,
+    "below.npy": np.arange(60) - 1,
+    "gap.npy": 2 * np.arange(60),
+    "far.npy": np.full(60, 10**15),
+    "farther.npy": np.full(60, 1e300),
+    "infinite.npy": np.full(60, np.inf),
+    "square.npy": np.zeros((60, 60), dtype=int),
+    "groups.npy": np.arange(60) // 2,
+    "zero.npy": np.zeros(30),
+    "ones.npy": np.ones(29),
+    "nan.npy": np.full(30, np.nan),
+    "singular.npy": np.ones((30, 30)),
+}
+BAD_SETS = {
+    "two sets": (("--nonnegative", "--joint"), "`--nonnegative` and `--joint` must not be given together"),
+    "three sets": (
+        ("--nonnegative", "--groups", "groups.npy", "--joint"),
+        "`--nonnegative` and `--groups` and `--joint` must not",
+    ),
+    "no file of groups": (("--groups", "no.npy"), "no.npy: no such file"),
+    "groups of another length": (
+        ("--groups", "short.npy"),
+        "`--groups short.npy` must have one label for each of the 60 entries of x, got 59 labels",
+    ),
+    "halves": (("--groups", "halves.npy"), "`--groups halves.npy` must be a vector of whole numbers"),
+    "negative labels": (("--groups", "below.npy"), "`--groups below.npy` must be a vector of whole numbers"),
+    "labels that are no integers": (("--groups", "farther.npy"), "`--groups farther.npy` must be a vector of whole"),
+    "infinite labels": (("--groups", "infinite.npy"), "`--groups infinite.npy` must be a vector of whole numbers"),
+    "a matrix of labels": (("--groups", "square.npy"), "`--groups square.npy` must be a vector of whole numbers"),
+    "empty groups": (("--groups", "gap.npy"), "`--groups gap.npy` must have no empty groups"),
+    "huge labels": (("--groups", "far.npy"), "`--groups far.npy` must have no empty groups"),
+    "more groups than there are": (
+        ("--groups", "groups.npy", "--sparsity", "31"),
+        "sparsity` must be a whole number from 0 to 30, got 31",
+    ),
+    "a method without groups": (("--groups", "groups.npy", "-m", "ormp"), "'ormp', which does not take"),
+    "a method without bounds": (("--nonnegative", "-m", "lars"), "'lars', which does not take"),
+    "polished": (("--nonnegative", "--polish"), "polish` must be False"),
+    "joint with a vector": (("--joint", "--data", "vector.npy"), "y` must have shape (times, 30) or"),
+    "no file of noise": (("--noise-std", "no.npy"), "no.npy: no such file"),
+    "noise of another length": (
+        ("--noise-std", "ones.npy"),
+        "`--noise-std ones.npy` must have shape (30,), or (30, 30)",
+    ),
+    "no noise": (("--noise-std", "zero.npy"), "`--noise-std zero.npy` must be positive numbers"),
+    "unknown noise": (("--noise-std", "nan.npy"), "`--noise-std nan.npy` must have finite entries only"),
+    "singular noise": (("--noise-std", "singular.npy"), "`--noise-std singular.npy` must have positive eigenvalues"),
+    "out is an input": (("--groups", "groups.npz", "--out", "groups.npz"), "--out` must be a file that is not used"),
+    **{
+        f"random with {option[0]}": (("--random", "30x60", *option), f"`{option[0]}` must be used with `--matrix`")
+        for option in (("--nonnegative",), ("--joint",), ("--groups", "groups.npy"), ("--noise-std", "zero.npy"))
+    },
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETS)
+def test_bad_sets(called, problem, tmp_path, case):
+    for name, array in SET_FILES.items():
+        np.save(tmp_path / name, array)
+    np.save(tmp_path / "vector.npy", problem.y[0])
+    arguments, message = BAD_SETS[case]
+    files = () if "--random" in arguments else ("--matrix", "Phi.npy", "--data", "y.npy")
+    done = called("recover", "-s", "3", *files, *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
 
 
 BAD = {

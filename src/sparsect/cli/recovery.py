@@ -20,12 +20,16 @@ from ..backend.arrays import to_numpy
 from ..backend.checks import InputError, choice, reject
 from ..backend.writing import check_writable
 from ..metrics import snr_db
+from ..operators import as_operator
+from ..operators.rows import whitening_matrix
 from ..problems import Problem, random_problem
 from ..recover import DEFAULT
 from ..recover import recover as sparsect_recover
 from ..reporting import plots
 from ..run import Snapshot
 from ..run.result import Result
+from ..sets import GroupSparse, JointSparse, SignalSet, Sparse
+from ..sets.groups import check_labels, check_length
 from ..tuning import Training
 from .common import NAMES, check_outputs, configured, device_options, progress_bar
 
@@ -35,6 +39,10 @@ Examples:
   sparsect recover --matrix Phi.npy --data y.npy --sparsity 150 --out x.npz
   sparsect recover --matrix study.mat:A --data study.mat:b --sparsity 20 --noise-norm 0.1
   sparsect recover --matrix Phi.csv --data y.csv --sparsity auto --out x-auto.npz
+  sparsect recover --matrix Phi.npy --data y.npy --sparsity 20 --nonnegative --out x-nonnegative.npz
+  sparsect recover --matrix Phi.npy --data y.npy --sparsity 4 --groups labels.txt --out x-groups.npz
+  sparsect recover --matrix Phi.npy --data times.npy --sparsity 5 --joint --out x-joint.npz
+  sparsect recover --matrix Phi.npy --data y.npy --sparsity 20 --noise-std deviations.csv --out x-weighted.npz
   sparsect recover --random 400x1000 --sparsity 175 --method difference-map --set beta=0.5
   sparsect recover --random 400x1000 --sparsity 150 --batch 10000 --device cuda
   sparsect recover --random 400x1000 --sparsity 100 --method my_package:MySolver --set step=0.5
@@ -58,12 +66,29 @@ Examples:
 @click.option(
     "--sparsity", "-s", metavar="S|auto", required=True, help="Maximum number of nonzeros per signal; auto if unknown."
 )
+@click.option("--nonnegative", is_flag=True, help="Find x without negative entries.")
+@click.option(
+    "--groups",
+    metavar="FILE",
+    help="Groups of entries of x: a whole number from 0 on for each entry. --sparsity is then the number of groups.",
+)
+@click.option(
+    "--joint",
+    is_flag=True,
+    help="Find nonzeros at the same places at all times: y has shape (times, m) or (signals, times, m).",
+)
 @click.option("--snr", type=float, help="With --random: signal-to-noise ratio of y in dB.  [default: no noise]")
 @click.option("--batch", type=int, help="With --random: number of signals.  [default: 10]")
 @click.option("--seed", type=int, help="With --random: seed of the random generator.  [default: 0]")
 @click.option("--method", "-m", default=DEFAULT, show_default=True, help=f"One of: {NAMES}.")
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of the method; repeatable.")
 @click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
+@click.option(
+    "--noise-std",
+    metavar="FILE",
+    help="Standard deviation of the noise of each of the m measurements, or its covariance matrix (m x m). "
+    "--noise-norm and residuals then refer to whitened data.",
+)
 @click.option("--alpha", type=float, help="Damping of the data projection (Relaxed), instead of a noise norm.")
 @click.option("--max-iter", type=int, default=1000, show_default=True, help="Maximum number of iterations.")
 @click.option("--max-seconds", type=float, help="Maximum time of the iterations in seconds.")
@@ -80,8 +105,9 @@ Examples:
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no table.")
 def recover(size: str | None, matrix: str | None, data: str | None, **options: Any) -> None:
     """Find x with at most s nonzeros and Phi x close to y."""
-    _check_outputs((matrix, data, options["truth"]), options)
+    _check_outputs((matrix, data, *(options[name] for name in ("truth", "groups", "noise_std"))), options)
     options["sparsity"] = _sparsity(options["sparsity"])
+    _check_sets(size is not None, options)
     if options["alpha"] is not None and options["noise_norm"] is not None:
         raise InputError("`--alpha` and `--noise-norm` must not be given together.")
     if size is not None:
@@ -89,28 +115,29 @@ def recover(size: str | None, matrix: str | None, data: str | None, **options: A
             raise InputError(
                 "`--random` must not be given together with files: give `--random`, or `--matrix` and `--data`."
             )
-        problem = _random(size, options)
+        problem, wanted = _random(size, options), options["sparsity"]
     elif matrix is None or data is None:
         raise InputError("`--matrix` and `--data` must be given together: give both, or `--random MxN`.")
     elif any(options[name] is not None for name in ("snr", "batch", "seed")):
         raise InputError("`--snr`, `--batch` and `--seed` must be used with `--random`, got files.")
     else:
-        problem = _from_files(matrix, data, options)
+        problem, wanted = _from_files(matrix, data, options)
     solver = configured(options["method"], options["settings"], options["alpha"])
     names = ("max_iter", "max_seconds", "tol", "checkpoint", "refit", "polish", "scale_columns", "device")
-    limits = {name: options[name] for name in names}
+    limits = {name: options[name] for name in names} | {"noise_std": _noise_std(options["noise_std"], problem)}
     with _ProgressBar(solver.criterion, options["max_iter"], problem.batch, options["quiet"]) as show:
         # Finding s can take several runs, which one progress bar cannot show.
         several = options["sparsity"] == "auto"
         limits |= {"noise_norm": options["noise_norm"], "callback": None if several else show}
-        y = problem.y[0] if problem.single else problem.y
-        result = sparsect_recover(problem.operator, y, options["sparsity"], solver, **limits)
+        y = problem.y if problem.times is None else problem.y.reshape(problem.batch, problem.times, -1)
+        result = sparsect_recover(problem.Phi, y[0] if problem.single else y, wanted, solver, **limits)
     if options["out"] is not None:
         result.save(options["out"])
     if options["plot"] is not None:
         plots.recovery(problem, result, options["plot"])
     if not options["quiet"]:
-        _report(problem, result, [name for name in (options["out"], options["plot"]) if name is not None])
+        written = [name for name in (options["out"], options["plot"]) if name is not None]
+        _report(problem, result, options["noise_std"] is not None, written)
 
 
 @click.command(epilog=TUNE_EXAMPLES)
@@ -185,6 +212,15 @@ def _sparsity(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
+def _check_sets(random: bool, options: dict[str, Any]) -> None:
+    """Refuse sets of x that exclude each other, and random problems with options that describe other signals."""
+    sets = [f"`--{name}`" for name in ("nonnegative", "groups", "joint") if options[name] not in (None, False)]
+    if len(sets) > 1:
+        raise InputError(f"{' and '.join(sets)} must not be given together: x belongs to one of these sets.")
+    if random and (sets or options["noise_std"] is not None):
+        raise InputError(f"{(*sets, '`--noise-std`')[0]} must be used with `--matrix` and `--data`, got `--random`.")
+
+
 def _random(size: str, options: dict[str, Any]) -> Problem:
     """Draw the random problem that the options describe."""
     m, n = _size("--random", size)
@@ -204,8 +240,8 @@ def _size(option: str, size: str) -> tuple[int, int]:
     return int(sides[1]), int(sides[2])
 
 
-def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
-    """Read a problem from files; signals in columns are transposed to rows."""
+def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Problem, int | str | SignalSet]:
+    """Read a problem from files, and what is asked of x; signals in columns are transposed to rows."""
     Phi = files.read_array(matrix, prefer=("Phi", "A", "matrix"))
     y = _dense(files.read_array(data, prefer=("y", "b", "data")))
     truth = None if options["truth"] is None else _dense(files.read_array(options["truth"], prefer=("x", "truth")))
@@ -213,11 +249,43 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> Problem:
         Phi = Phi[None, :]
     rows = Phi.shape[0] if getattr(Phi, "ndim", 0) == 2 else 0
     if y.ndim == 2 and y.shape[0] == rows and y.shape[1] != rows:
-        click.echo(f"{data}: {y.shape[1]} signals in columns, transposed to rows", err=True)
+        of_columns = "times" if options["joint"] else "signals"
+        click.echo(f"{data}: {y.shape[1]} {of_columns} in columns, transposed to rows", err=True)
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
-    sparsity = 0 if options["sparsity"] == "auto" else options["sparsity"]
-    return Problem(Phi, y, sparsity, options["noise_norm"], truth)
+    operator = as_operator(Phi)
+    wanted = _wanted(options, operator.shape[1])
+    return Problem(operator, y, 0 if wanted == "auto" else wanted, options["noise_norm"], truth), wanted
+
+
+def _wanted(options: dict[str, Any], n: int) -> int | str | SignalSet:
+    """Return the set that contains x, or the number of its nonzeros."""
+    if options["groups"] is not None:
+        name, labels = f"--groups {options['groups']}", _vector(options["groups"], ("groups", "labels"))
+        # Text files and MATLAB have no whole numbers of their own.
+        if labels.dtype.kind == "f" and ((labels == np.round(labels)) & (np.abs(labels) < 2**53)).all():
+            labels = labels.astype(np.int64)
+        labels = check_labels(name, labels)
+        check_length(name, labels, n)
+        return GroupSparse(options["sparsity"], labels)
+    if options["joint"]:
+        return JointSparse(options["sparsity"])
+    return Sparse(options["sparsity"], nonnegative=True) if options["nonnegative"] else options["sparsity"]
+
+
+def _noise_std(path: str | None, problem: Problem) -> Any:
+    """Read and check the noise of each measurement."""
+    if path is None:
+        return None
+    noise_std = _vector(path, ("noise_std", "std", "covariance"))
+    whitening_matrix(f"--noise-std {path}", noise_std, problem.y.shape[1] // (problem.times or 1))
+    return noise_std
+
+
+def _vector(path: str, prefer: tuple[str, ...]) -> Any:
+    """Read an array; a matrix with one row or one column is a vector."""
+    array = _dense(files.read_array(path, prefer=prefer))
+    return array.ravel() if array.ndim == 2 and array.shape.count(1) == 1 else array
 
 
 def _dense(array: Any) -> Any:
@@ -251,22 +319,23 @@ class _ProgressBar:
         return False
 
 
-def _report(problem: Problem, result: Result, written: list[str]) -> None:
+def _report(problem: Problem, result: Result, whitened: bool, written: list[str]) -> None:
     """Print a table with a line for each signal (at most twenty) and the names of the files written."""
-    x, y_norm = np.atleast_2d(result.x), np.linalg.norm(problem.y, axis=1)
+    x, y_norm = result.x.reshape(problem.batch, -1), np.linalg.norm(problem.y, axis=1)
     columns: dict[str, list[str]] = {"signal": [str(row) for row in range(problem.batch)]}
     if problem.x is not None:
         columns["SNR of x (dB)"] = [f"{value:.2f}" for value in snr_db(problem.x, x)]
-    columns["residual / ||y||"] = [
-        f"{value:.2e}" for value in np.atleast_1d(result.residual_norm) / np.where(y_norm > 0, y_norm, 1)
-    ]
+    # The expected norm of whitened noise is the root of the number of measurements.
+    name, scale = ("noise", problem.y.shape[1] ** 0.5) if whitened else ("||y||", np.where(y_norm > 0, y_norm, 1))
+    columns[f"residual / {name}"] = [f"{value:.2e}" for value in np.atleast_1d(result.residual_norm) / scale]
     if result.gap is not None:
         columns["gap"] = [f"{value:.2e}" for value in np.atleast_1d(result.gap)]
     columns["iterations"] = [str(value) for value in np.atleast_1d(result.n_iter)]
     if result.stable is not None:
         columns["support stable"] = ["yes" if value else "no" for value in np.atleast_1d(result.stable)]
     if result.sparsity == "auto":
-        columns["nonzeros"] = [str(value) for value in np.atleast_2d(result.support).sum(axis=1)]
+        support = result.support.reshape(problem.batch, problem.times or 1, -1).any(axis=1)
+        columns["nonzeros"] = [str(value) for value in support.sum(axis=1)]
     columns["converged"] = ["yes" if value else "no" for value in np.atleast_1d(result.converged)]
     table = Table(title=result.method)
     for name in columns:

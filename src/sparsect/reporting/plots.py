@@ -61,12 +61,12 @@ def recovery(problem: Problem, result: Result, path: str | os.PathLike[str]) -> 
     check_format(path)
     figure = new_figure((10, 6.5))
     grid = figure.add_gridspec(2, 2, height_ratios=(1.1, 1))
-    x = np.atleast_2d(to_numpy(result.x))
+    x = to_numpy(result.x).reshape(problem.batch, -1)
     _signal(figure.add_subplot(grid[0, :]), problem, x)
     _agreement(figure.add_subplot(grid[1, 0]), problem, x)
     _history(figure.add_subplot(grid[1, 1]), result)
-    m, n = problem.operator.shape
-    figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {problem.sparsity}", fontsize=11)
+    m, n = (side // (problem.times or 1) for side in problem.operator.shape)
+    figure.suptitle(f"{result.method}: {problem.batch} signals, {m}x{n}, s = {result.sparsity}", fontsize=11)
     _write(figure, path)
 
 
