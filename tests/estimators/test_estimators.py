@@ -268,7 +268,7 @@ class TestMissing:
         atoms, X = data
         coder = sparsect.SparseCoder(atoms, sparsity=4, nonnegative=nonnegative, missing="nan")
         chunked = pytest.importorskip("dask.array").from_array(X, chunks=(4, 10))
-        codes = coder.fit(chunked).transform(chunked).compute()
+        codes = coder.fit(chunked).transform(chunked).compute(scheduler="threads")
         np.testing.assert_allclose(codes.toarray(), coder.transform(X).toarray(), atol=1e-9)
 
     def test_tags(self):
