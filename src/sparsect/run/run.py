@@ -25,8 +25,10 @@ from ..backend.arrays import (
 from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
+from ..kernels.thresholding import Kind
 from ..operators import Repeated, least_squares, polishing
 from ..problems import Problem
+from ..sets import GroupSparse, JointSparse, LevelSparse, SignalSet, Sparse
 from ..solvers import METHODS
 from ..solvers.base import Requirement, Solver, State
 from .convergence import DIVERGED, converged, finished
@@ -70,12 +72,13 @@ class Run:
         scale_columns: bool = True,
     ) -> None:
         _check_needs(problem, solver)
-        if polish and not problem.operator.is_dense:
-            raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
         if polish and not problem.structure.plain:
             raise reject("polish", "True with a set other than that of s nonzeros", "False for such a set")
+        if polish and not problem.operator.is_dense:
+            raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
         if solver.compiled and solver.scales_columns and is_numpy(namespace(problem.y)):
-            _compile(solver, to_numpy(problem.y).dtype, problem.batch * problem.operator.shape[1] >= LARGE)
+            large = problem.batch * problem.operator.shape[1] >= LARGE
+            _compile(solver, to_numpy(problem.y).dtype, large, problem.structure.kinds, problem.times is not None)
         self.problem, self.solver = problem, solver
         self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
         if not solver.scale_free:
@@ -243,7 +246,7 @@ class Run:
             seconds=self.clock.seconds,
             history=history,
             method=repr(self.solver),
-            sparsity=self.problem.sparsity,
+            sparsity=sum(self.problem.structure.counts),
         )
 
 
@@ -267,12 +270,20 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
 
 
 @lru_cache
-def _compile(solver: Solver, dtype: Any, large: bool) -> None:
+def _compile(solver: Solver, dtype: Any, large: bool, kinds: frozenset[Kind], joint: bool) -> None:
     """Run the solver on a tiny problem to compile its kernels, for large batches those that are used only there."""
     # Columns resemble each other, and y is noise, so that no part of the default method is left out.
     (m, n), batch = TINY, LARGE // TINY[1] + 1 if large else 1
     Phi = np.cos(0.3 * np.outer(np.arange(1, m + 1), np.arange(1, n + 1)))
-    tiny = Problem(Phi.astype(dtype), np.tile(np.cos(np.arange(m) ** 2), (batch, 1)).astype(dtype), 3)
+    y = np.tile(np.cos(np.arange(m) ** 2), (batch, 1))
+    chosen: SignalSet = Sparse(3, nonnegative=Kind.BOUNDS in kinds)
+    if joint:
+        y, chosen = np.stack([y, 2 * y], axis=1), JointSparse(3)
+    elif Kind.GROUPS in kinds:
+        chosen = GroupSparse(3, np.arange(n) // 2)
+    elif Kind.LEVELS in kinds:
+        chosen = LevelSparse([1, 2], np.arange(n) % 2)
+    tiny = Problem(Phi.astype(dtype), y.astype(dtype), chosen)
     with np.errstate(all="ignore"):
         state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
         solver.estimate(tiny, state)

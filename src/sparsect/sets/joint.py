@@ -33,7 +33,7 @@ class JointSparse(SignalSet):
     Examples
     --------
     >>> from sparsect import sets
-    >>> sets.JointSparse(1, times=2).project([1.0, 2.0, 3.0, 0.0, 2.0, 0.0]).reshape(2, 3)
+    >>> sets.JointSparse(1, times=2).project([1.0, 2.0, 2.0, 0.0, 2.0, 0.0]).reshape(2, 3)
     array([[0., 2., 0.],
            [0., 2., 0.]])
     """

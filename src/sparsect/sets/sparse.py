@@ -37,7 +37,7 @@ class Sparse(SignalSet):
     >>> sets.Sparse(2, nonnegative=True).project([3.0, -1.0, 2.0, -5.0])
     array([3., 0., 2., 0.])
     >>> sets.Sparse(2, low=-1.0, high=2.5).project([3.0, -1.0, 2.0, -5.0])
-    array([2.5, 0. , 0. , -1. ])
+    array([ 2.5,  0. ,  0. , -1. ])
     """
 
     size: int | str

@@ -17,7 +17,7 @@ from ...backend.devices import tensor_cores
 from ..gpu_products import Basis, rescaled
 from ..gpu_rows import launch
 from ..thresholding import Structure
-from ..thresholding.gpu import advance_row, difference_row, structure_arguments
+from ..thresholding.gpu import advance_row, counts_kept, difference_row, structure_arguments
 
 
 @triton.jit
@@ -104,6 +104,7 @@ def search(
     coordinates, w = torch.empty_like(image, dtype=products.coordinate), torch.empty_like(x, dtype=products.coordinate)
     level, distances = torch.zeros_like(criterion), criterion.new_zeros(batch * parts)
     arrays, structure = structure_arguments(kept[0], x, scale)
+    levels = {each.counts: counts_kept(each, x) for each in kept}
     sums = {"total": x, "power": criterion, "count": criterion}
     if total is not None and power is not None and count is not None:
         sums = {"total": total / scale, "power": power / scale**2, "count": count.clone()}
@@ -117,7 +118,7 @@ def search(
             flags: dict[str, Any] = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
             numbers = (kept[step].counts[0], relaxation)
             flags |= {"PART": part, "SPLIT": products.split} | structure
-            launch(advance_row, x, w, point, u, *rows, *numbers, *arrays, **flags)
+            launch(advance_row, x, w, point, u, *rows, *numbers, *arrays, levels[kept[step].counts], **flags)
             products.image(point, image, relaxation, add=True)
     image = image[:, : products.rank].reshape(batch, parts * products.rank)
     after = {"x": x, "image": image.contiguous(), "sparse": u, "criterion": criterion}

@@ -40,10 +40,10 @@ def _number(bits):
 
 
 @triton.jit
-def largest(v, inside, s, guess, n: tl.constexpr):
+def largest(v, inside, s, guess, n):
     """Return whether each entry is one of the s largest magnitudes (among equal ones, the first), and the threshold.
 
-    0 < s < n < 2^15; ``inside`` is false beyond the end of the row; ``guess`` affects the speed but not the result.
+    ``inside`` is true for n entries, 0 <= s <= n < 2^15; ``guess`` affects the speed but not the result.
     """
     # NaN counts as infinite.
     bits = tl.where(inside, _bits(tl.where(v == v, tl.abs(v), float("inf"))), -1)
@@ -84,14 +84,15 @@ def largest(v, inside, s, guess, n: tl.constexpr):
 
 @triton.jit
 def project_row(
-    v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Return the nearest point of A to a row v, and the threshold of the scores of its units.
 
     LOW and HIGH are the bounds if BOUNDED. If SIZE > 0, there are COUNT units of up to SIZE entries: UNITS holds the
     unit of each entry and MEMBERS the entries of each unit. Sums over units go through SCRATCH and CHOSEN, which have
-    room for n and for COUNT numbers in each row.
+    room for n and for COUNT numbers in each row. If DEPTH > 1, entries have LEVELS, in each of which COUNTS are kept.
     """
     point = v
     if BOUNDED:
@@ -115,22 +116,50 @@ def project_row(
         score = v
         if BOUNDED:
             score = tl.where(point == v, v, tl.sqrt(tl.maximum(point * (2 * v - point), 0)))
-        keep, level = largest(score, inside, s, guess, n)
-    return tl.where(keep, point, 0), level
+        if DEPTH > 1:
+            own, keep, level = tl.load(LEVELS + j, mask=inside, other=-1), inside & False, guess
+            for depth in range(DEPTH):
+                part = own == depth
+                size = tl.sum(part.to(tl.int32), 0)
+                chosen, level = largest(score, part, tl.load(COUNTS + depth), level, size)
+                keep = keep | chosen
+        else:
+            keep, level = largest(score, inside, s, guess, n)
+    return tl.where(keep & inside, point, 0), level
 
 
 @triton.jit(do_not_specialize=["s"])
 def _project(
-    V, FOUND, s, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    V, FOUND, s, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BLOCK: tl.constexpr,
     BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):  # fmt: skip
     row, j = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     inside = j < n
     v = tl.load(V + row * n + j, mask=inside, other=0)
     guess = tl.sqrt(tl.sum(v * v, 0) / n)
     point, _ = project_row(
-        v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, n, BOUNDED, SIZE, COUNT, UNIT_BLOCK
+        v,
+        row,
+        j,
+        inside,
+        s,
+        guess,
+        LOW,
+        HIGH,
+        UNITS,
+        MEMBERS,
+        SCRATCH,
+        CHOSEN,
+        LEVELS,
+        COUNTS,
+        n,
+        BOUNDED,
+        SIZE,
+        COUNT,
+        UNIT_BLOCK,
+        DEPTH,
     )
     tl.store(FOUND + row * n + j, point, mask=inside)
 
@@ -138,10 +167,11 @@ def _project(
 @triton.jit(do_not_specialize=["s"])
 def advance_row(
     X, W, POINT, U, LEVEL, DISTANCE, CRITERION, GOAL, TAKEN, UNCHANGED, TOTAL, POWER, AVERAGES, s, relaxation,
-    LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN,
+    LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr, SPLIT: tl.constexpr, COMPARED: tl.constexpr,
     AVERAGED: tl.constexpr, LAST: tl.constexpr,
     BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
+    DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Take one step at beta = 1 in place, unless the criterion of the row has reached its GOAL.
 
@@ -161,7 +191,26 @@ def advance_row(
         before = tl.load(place, mask=inside, other=0)
     v, guess = x - 2 * w, tl.load(LEVEL + row)
     u, level = project_row(
-        v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, n, BOUNDED, SIZE, COUNT, UNIT_BLOCK
+        v,
+        row,
+        j,
+        inside,
+        s,
+        guess,
+        LOW,
+        HIGH,
+        UNITS,
+        MEMBERS,
+        SCRATCH,
+        CHOSEN,
+        LEVELS,
+        COUNTS,
+        n,
+        BOUNDED,
+        SIZE,
+        COUNT,
+        UNIT_BLOCK,
+        DEPTH,
     )
     tl.store(LEVEL + row, level)
     change = relaxation * (u - x + w)
@@ -218,11 +267,14 @@ def difference_row(
 
 
 def structure_arguments(structure: Structure, x: Array, scale: float = 1.0) -> tuple[tuple[Array, ...], dict[str, Any]]:
-    """Return the arrays and the flags that describe A to the kernels; ``scale`` divides the units of the bounds."""
+    """Return the arrays, except the numbers of units kept, and the flags that describe A to the kernels.
+
+    ``scale`` divides the units of the bounds.
+    """
     import torch
 
-    layout, arrays = structure.layout, [x] * 6
-    flags = {"BOUNDED": structure.bounded, "SIZE": 0, "COUNT": 1, "UNIT_BLOCK": 1}
+    layout, arrays = structure.layout, [x] * 7
+    flags = {"BOUNDED": structure.bounded, "SIZE": 0, "COUNT": 1, "UNIT_BLOCK": 1, "DEPTH": len(structure.counts)}
     if structure.low is not None and structure.high is not None:
         arrays[:2] = (
             torch.as_tensor(bound / scale, dtype=x.dtype, device=x.device) for bound in (structure.low, structure.high)
@@ -230,9 +282,18 @@ def structure_arguments(structure: Structure, x: Array, scale: float = 1.0) -> t
     if structure.grouped:
         batch, count = x.shape[0], layout.count
         arrays[2:4] = (layout.like(name, x) for name in ("units", "members"))
-        arrays[4:] = torch.empty_like(x), torch.empty((batch, count), dtype=torch.int8, device=x.device)
+        arrays[4:6] = torch.empty_like(x), torch.empty((batch, count), dtype=torch.int8, device=x.device)
         flags |= {"SIZE": layout.members.shape[1], "COUNT": count, "UNIT_BLOCK": triton.next_power_of_2(count)}
+    if layout.levels is not None:
+        arrays[6] = layout.like("levels", x)
     return tuple(arrays), flags
+
+
+def counts_kept(structure: Structure, x: Array) -> Array:
+    """Return the number of units kept in each level, on the device of x."""
+    import torch
+
+    return torch.as_tensor(structure.counts, dtype=torch.int32, device=x.device)
 
 
 def project(v: Array, structure: Structure) -> Array:
@@ -242,7 +303,7 @@ def project(v: Array, structure: Structure) -> Array:
     rows = v.contiguous().reshape(-1, v.shape[-1])
     found = torch.empty_like(rows)
     arrays, flags = structure_arguments(structure, rows)
-    launch(_project, rows, found, structure.counts[0], *arrays, **flags)
+    launch(_project, rows, found, structure.counts[0], *arrays, counts_kept(structure, rows), **flags)
     return found.reshape(v.shape)
 
 
@@ -256,5 +317,5 @@ def advance(
     arrays, flags = structure_arguments(structure, moved)
     rest = (level, distance, change, goal, taken, unchanged, moved, power, power, structure.counts[0], relaxation)
     flags |= {"PART": x.shape[1], "SPLIT": False, "COMPARED": True, "AVERAGED": False, "LAST": False}
-    launch(advance_row, moved, w.contiguous(), u, u, *rest, *arrays, **flags)
+    launch(advance_row, moved, w.contiguous(), u, u, *rest, *arrays, counts_kept(structure, x), **flags)
     return u, moved, change, unchanged == 0

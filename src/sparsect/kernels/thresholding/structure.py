@@ -166,8 +166,9 @@ class Structure:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the GPU kernels can find points of A: in one level, some units are kept, but not all."""
-        return self.kinds <= {Kind.BOUNDS, Kind.GROUPS} and 0 < self.counts[0] < self.layout.count
+        """Whether the GPU kernels can find points of A: some units are kept, but not all, and groups have no levels."""
+        nested = self.grouped and len(self.counts) > 1
+        return self.nearest is None and not nested and 0 < sum(self.counts) < self.layout.count
 
     @property
     def nonnegative(self) -> bool:
