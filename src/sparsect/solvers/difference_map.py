@@ -183,10 +183,12 @@ class DifferenceMap(Solver):
         """Take ``count`` steps on a GPU, if the relaxation of B is the same for all rows."""
         data, s = data_projection(problem, self.data_set), problem.sparsity
         alpha = data.data_set.alpha
-        if alpha is None or not isinstance(data.inverse, SingularVectors) or not problem.structure.plain:
+        if alpha is None or not isinstance(data.inverse, SingularVectors):
             return None
         inverse = data.inverse
         after: Any
+        if state.sparse is not None and not problem.structure.plain:
+            return None
         if state.sparse is not None:
             now = {name: getattr(state, name) for name in ("x", "image", "sparse", "sparse_image")}
             after = difference_steps(inverse.basis, state.target, alpha, s, self.beta, count, now)

@@ -126,4 +126,4 @@ def fit_bounded(dense: DensePhi, y: Array, x: Array, structure: Structure) -> Ar
     found, size = np.empty_like(start), int(np.max(np.count_nonzero(start, axis=-1), initial=0))
     problem = (to_numpy(dense.double_gram_matrix), b, start, structure.low, structure.high, RIDGE["double"], found)
     over_rows(cpu.fit_bounded, start.shape[0], *problem, work=2 * size**3)
-    return from_numpy(found.astype(to_numpy(x).dtype), x)
+    return from_numpy(found.astype(to_numpy(y).dtype), y)

@@ -102,7 +102,7 @@ def search(
     point = products.operands(batch * parts, part)
     point[:, :part] = u.reshape(-1, part)
     coordinates, w = torch.empty_like(image, dtype=products.coordinate), torch.empty_like(x, dtype=products.coordinate)
-    level, distances = torch.zeros_like(criterion), criterion.new_zeros(batch * parts)
+    level, distances = (criterion.new_zeros(batch * each) for each in (len(kept[0].counts), parts))
     arrays, structure = structure_arguments(kept[0], x, scale)
     levels = {each.counts: counts_kept(each, x) for each in kept}
     sums = {"total": x, "power": criterion, "count": criterion}
@@ -113,8 +113,7 @@ def search(
             around = (target, products.values, products.gains(alpha), coordinates, distances)
             launch(_correct, image, *around, relaxation, MEASURED=measured)
             products.correct(coordinates, w.view(-1, part))
-            distance = distances if parts == 1 else torch.linalg.vector_norm(distances.view(batch, parts), dim=1)
-            rows = (level, distance, criterion, goal, taken, unchanged, *sums.values())
+            rows = (level, distances, criterion, goal, taken, unchanged, *sums.values())
             flags: dict[str, Any] = {"COMPARED": measured, "AVERAGED": averaged[step], "LAST": step == len(alphas) - 1}
             numbers = (kept[step].counts[0], relaxation)
             flags |= {"PART": part, "SPLIT": products.split} | structure

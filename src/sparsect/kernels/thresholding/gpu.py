@@ -84,15 +84,17 @@ def largest(v, inside, s, guess, n):
 
 @triton.jit
 def project_row(
-    v, row, j, inside, s, guess, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+    v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
     DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """Return the nearest point of A to a row v, and the threshold of the scores of its units.
+    """Return the nearest point of A to a row v.
 
-    LOW and HIGH are the bounds if BOUNDED. If SIZE > 0, there are COUNT units of up to SIZE entries: UNITS holds the
-    unit of each entry and MEMBERS the entries of each unit. Sums over units go through SCRATCH and CHOSEN, which have
-    room for n and for COUNT numbers in each row. If DEPTH > 1, entries have LEVELS, in each of which COUNTS are kept.
+    LEVEL holds the thresholds of the scores of units, DEPTH for each row: on entry guesses, which affect the speed but
+    not the result. LOW and HIGH are the bounds if BOUNDED. If SIZE > 0, there are COUNT units of up to SIZE entries:
+    UNITS holds the unit of each entry and MEMBERS the entries of each unit. Sums over units go through SCRATCH and
+    CHOSEN, which have room for n and for COUNT numbers in each row. If DEPTH > 1, entries have LEVELS, in each of which
+    COUNTS are kept.
     """
     point = v
     if BOUNDED:
@@ -108,7 +110,8 @@ def project_row(
         for member in range(SIZE):
             place = tl.load(MEMBERS + unit * SIZE + member, mask=there, other=n)
             energy += tl.load(SCRATCH + row * n + place, mask=there & (place < n), other=0)
-        kept, level = largest(tl.sqrt(tl.maximum(energy, 0)), there, s, guess, COUNT)
+        kept, level = largest(tl.sqrt(tl.maximum(energy, 0)), there, s, tl.load(LEVEL + row), COUNT)
+        tl.store(LEVEL + row, level)
         tl.store(CHOSEN + row * COUNT + unit, kept.to(tl.int8), mask=there)
         tl.debug_barrier()
         keep = tl.load(CHOSEN + row * COUNT + tl.load(UNITS + j, mask=inside, other=0), mask=inside, other=0) != 0
@@ -117,20 +120,22 @@ def project_row(
         if BOUNDED:
             score = tl.where(point == v, v, tl.sqrt(tl.maximum(point * (2 * v - point), 0)))
         if DEPTH > 1:
-            own, keep, level = tl.load(LEVELS + j, mask=inside, other=-1), inside & False, guess
+            own, keep = tl.load(LEVELS + j, mask=inside, other=-1), inside & False
             for depth in range(DEPTH):
-                part = own == depth
+                part, place = own == depth, LEVEL + row * DEPTH + depth
                 size = tl.sum(part.to(tl.int32), 0)
-                chosen, level = largest(score, part, tl.load(COUNTS + depth), level, size)
+                chosen, level = largest(score, part, tl.load(COUNTS + depth), tl.load(place), size)
+                tl.store(place, level)
                 keep = keep | chosen
         else:
-            keep, level = largest(score, inside, s, guess, n)
-    return tl.where(keep & inside, point, 0), level
+            keep, level = largest(score, inside, s, tl.load(LEVEL + row), n)
+            tl.store(LEVEL + row, level)
+    return tl.where(keep & inside, point, 0)
 
 
 @triton.jit(do_not_specialize=["s"])
 def _project(
-    V, FOUND, s, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+    V, FOUND, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BLOCK: tl.constexpr,
     BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -139,28 +144,12 @@ def _project(
     inside = j < n
     v = tl.load(V + row * n + j, mask=inside, other=0)
     guess = tl.sqrt(tl.sum(v * v, 0) / n)
-    point, _ = project_row(
-        v,
-        row,
-        j,
-        inside,
-        s,
-        guess,
-        LOW,
-        HIGH,
-        UNITS,
-        MEMBERS,
-        SCRATCH,
-        CHOSEN,
-        LEVELS,
-        COUNTS,
-        n,
-        BOUNDED,
-        SIZE,
-        COUNT,
-        UNIT_BLOCK,
-        DEPTH,
-    )
+    for depth in range(DEPTH):
+        tl.store(LEVEL + row * DEPTH + depth, guess)
+    point = project_row(
+        v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH,
+    )  # fmt: skip
     tl.store(FOUND + row * n + j, point, mask=inside)
 
 
@@ -189,35 +178,19 @@ def advance_row(
     place = POINT + row * (3 * n if SPLIT else n) + (j // PART * (3 * PART) + j % PART if SPLIT else j)
     if COMPARED:
         before = tl.load(place, mask=inside, other=0)
-    v, guess = x - 2 * w, tl.load(LEVEL + row)
-    u, level = project_row(
-        v,
-        row,
-        j,
-        inside,
-        s,
-        guess,
-        LOW,
-        HIGH,
-        UNITS,
-        MEMBERS,
-        SCRATCH,
-        CHOSEN,
-        LEVELS,
-        COUNTS,
-        n,
-        BOUNDED,
-        SIZE,
-        COUNT,
-        UNIT_BLOCK,
-        DEPTH,
-    )
-    tl.store(LEVEL + row, level)
+    v = x - 2 * w
+    u = project_row(
+        v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH,
+    )  # fmt: skip
     change = relaxation * (u - x + w)
     tl.store(X + row * n + j, x + change, mask=inside)
     store_operand(place, u, inside, PART, SPLIT)
-    distance = tl.load(DISTANCE + row)
-    criterion = tl.sqrt(tl.sum(change * change, 0) + distance * distance)
+    square = tl.sum(change * change, 0)
+    for part in range(n // PART):
+        distance = tl.load(DISTANCE + row * (n // PART) + part)
+        square += distance * distance
+    criterion = tl.sqrt(square)
     tl.store(CRITERION + row, criterion)
     if LAST | (criterion <= goal):
         tl.store(U + row * n + j, u, mask=inside)
@@ -281,11 +254,11 @@ def structure_arguments(structure: Structure, x: Array, scale: float = 1.0) -> t
         )
     if structure.grouped:
         batch, count = x.shape[0], layout.count
-        arrays[2:4] = (layout.like(name, x) for name in ("units", "members"))
+        arrays[2:4] = (layout.like(name, x).to(torch.int32) for name in ("units", "members"))
         arrays[4:6] = torch.empty_like(x), torch.empty((batch, count), dtype=torch.int8, device=x.device)
         flags |= {"SIZE": layout.members.shape[1], "COUNT": count, "UNIT_BLOCK": triton.next_power_of_2(count)}
     if layout.levels is not None:
-        arrays[6] = layout.like("levels", x)
+        arrays[6] = layout.like("levels", x).to(torch.int32)
     return tuple(arrays), flags
 
 
@@ -303,7 +276,8 @@ def project(v: Array, structure: Structure) -> Array:
     rows = v.contiguous().reshape(-1, v.shape[-1])
     found = torch.empty_like(rows)
     arrays, flags = structure_arguments(structure, rows)
-    launch(_project, rows, found, structure.counts[0], *arrays, counts_kept(structure, rows), **flags)
+    level = rows.new_empty((rows.shape[0], len(structure.counts)))
+    launch(_project, rows, found, structure.counts[0], level, *arrays, counts_kept(structure, rows), **flags)
     return found.reshape(v.shape)
 
 
@@ -312,7 +286,8 @@ def advance(
 ) -> tuple[Array, Array, Array, Array]:
     """Take the step of ``plain.py`` on (batch, n) arrays on a GPU; some units are kept, but not all."""
     moved, u = x.contiguous().clone(), before.contiguous().clone()
-    level, distance, change, goal, taken, unchanged, power = x.new_zeros((7, x.shape[0])).unbind()
+    distance, change, goal, taken, unchanged, power = x.new_zeros((6, x.shape[0])).unbind()
+    level = x.new_zeros((x.shape[0], len(structure.counts)))
     goal -= 1
     arrays, flags = structure_arguments(structure, moved)
     rest = (level, distance, change, goal, taken, unchanged, moved, power, power, structure.counts[0], relaxation)
