@@ -168,7 +168,8 @@ def mixed_norms(Phi, y, s, x):
         for share in PATH[::3]:
             coefs = model.set_params(alpha=top * share / len(Phi)).fit(Phi, data.T).coef_
             lassos[-1].append(refitted(Phi, data, np.argsort(-np.linalg.norm(coefs, axis=0))[:s]))
-            sources, active, _ = iterative_mixed_norm_solver(data.T, Phi, top * share, 10, maxit=500, tol=1e-4)
+            limits = {"maxit": 500, "tol": 1e-4, "verbose": False}
+            sources, active, _ = iterative_mixed_norm_solver(data.T, Phi, top * share, 10, **limits)
             places = np.flatnonzero(active)[np.argsort(-np.linalg.norm(sources, axis=1))[:s]]
             reweighted[-1].append(refitted(Phi, data, places))
     return [best_of_path(x, list(np.swapaxes(np.array(values), 0, 1))) for values in (lassos, reweighted)]

@@ -1,4 +1,4 @@
-"""The code in README.md and CONTRIBUTING.md runs as it stands."""
+"""The code in README.md, CONTRIBUTING.md and docs/ runs as it stands."""
 
 import re
 import shlex
@@ -60,6 +60,16 @@ def test_readme(tmp_path, monkeypatch):
     names = {}
     exec("\n".join(python_blocks("README.md")), names)
     assert names["result"].x.shape == (10, 1000)
+
+
+def test_guide_to_sets():
+    names = {}
+    exec("\n".join(python_blocks("docs/sets.md")), names)
+    assert names["positive"].support.sum() == 3
+    for name, expected in (("grouped", "x"), ("joint", "X")):
+        np.testing.assert_allclose(names[name].x, names[expected], atol=1e-6)
+    assert (names["incomplete"].support == (names["X"][0] != 0)).all()
+    assert min(np.linalg.norm(names["found"].x - candidate) for candidate in names["candidates"]) < 1e-4
 
 
 def test_dir_lists_the_public_names():

@@ -19,6 +19,7 @@ from sparsect import (
     gpu_options,
     random_problem,
     recover,
+    sets,
 )
 from sparsect.backend.arrays import to_numpy
 from sparsect.backend.devices import PRECISIONS, place, rows_at_a_time
@@ -94,8 +95,9 @@ def test_thresholding_keeps_exactly_the_first_largest(rng, rows, dtype):
 def test_a_step_is_the_cpus(rng):
     x, w, before = (rng.standard_normal((200, 500)).astype(np.float32) for _ in range(3))
     for s in (1, 50, 499):
-        expected = advance(x, w, keep_largest(before, s), s, 1.5)
-        found = advance(on_gpu(x), on_gpu(w), on_gpu(keep_largest(before, s)), s, 1.5)
+        kept = sets.Sparse(s).structure(500)
+        expected = advance(x, w, keep_largest(before, s), kept, 1.5)
+        found = advance(on_gpu(x), on_gpu(w), on_gpu(keep_largest(before, s)), kept, 1.5)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(to_numpy(ours), theirs, rtol=1e-5, atol=1e-5)
 
@@ -214,6 +216,31 @@ def test_cupy_arrays_stay_what_they_are(clean, method):
     assert isinstance(found.x, cupy.ndarray)
     np.testing.assert_array_equal(to_numpy(found.support), clean.x != 0)
     np.testing.assert_allclose(to_numpy(found.x), clean.x, atol=0.1)
+
+
+SETS = {
+    "nonnegative": sets.Sparse(20, nonnegative=True),
+    "bounded": sets.Sparse(20, low=-3.0, high=3.0),
+    "groups": sets.GroupSparse(8, np.random.default_rng(0).permutation(200) // 4),
+    "levels": sets.LevelSparse([8, 12], np.arange(200) % 2),
+    "joint": sets.JointSparse(10),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", ["auto", "difference-map", sparsect.DifferenceMap(1.0), "vamp"])
+@pytest.mark.parametrize("kind", SETS)
+def test_sets_are_the_cpus(rng, kind, method, dtype):
+    Phi, start = rng.standard_normal((100, 200)), rng.standard_normal((6, 200))
+    chosen = sets.Sparse(10) if kind == "joint" else SETS[kind]
+    x = chosen.project(start)
+    if kind == "joint":
+        x = (x[:, None, :] != 0) * rng.standard_normal((6, 3, 200))
+    y = x @ Phi.T
+    Phi, y = Phi.astype(dtype), y.astype(dtype)
+    result = sparsect.recover(torch.as_tensor(Phi).cuda(), torch.as_tensor(y).cuda(), SETS[kind], method)
+    assert result.x.is_cuda
+    np.testing.assert_allclose(result.x.cpu().numpy(), x, atol=1e-2 if dtype == "float32" else 1e-4)
 
 
 def test_fits_are_accurate_to_single_precision(rng):

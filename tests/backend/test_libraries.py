@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import AlternatingMap, DifferenceMap, InputError, Relaxed, project_sparse
+from sparsect import AlternatingMap, Automatic, DifferenceMap, InputError, Relaxed, project_sparse, sets
 from sparsect.backend.arrays import to_numpy
 
 pytestmark = pytest.mark.numerical
@@ -48,6 +48,37 @@ def test_equals_numpy(xp, problem, setting, dtype):
         last = min(len(result.history["x"]), len(expected.history["x"]))
         assert last > 0 or expected.n_iter.max() < 10
         np.testing.assert_allclose(result.history["x"][:last], expected.history["x"][:last], atol=tolerance)
+
+
+SETS = {
+    "nonnegative": sets.Sparse(8, nonnegative=True),
+    "bounded": sets.Sparse(8, low=-1.0, high=0.5),
+    "groups": sets.GroupSparse(3, np.arange(80) // 4),
+    "levels": sets.LevelSparse([3, 5], np.arange(80) % 2),
+    "joint": sets.JointSparse(8),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "difference-map", "niht", "vamp", Automatic("approximation")])
+@pytest.mark.parametrize("kind", SETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sets_equal_numpy(xp, problem, kind, method, dtype):
+    Phi, y = problem.Phi.astype(dtype), problem.y.astype(dtype)
+    y = y.reshape(2, 2, 40) if kind == "joint" else y
+    options = {"max_iter": 12, "refit": True, "check_fit": False}
+    expected = sparsect.recover(Phi, y, SETS[kind], method, **options)
+    result = sparsect.recover(xp.asarray(Phi), xp.asarray(y), SETS[kind], method, **options)
+    assert result.x.dtype == getattr(xp, dtype)
+    np.testing.assert_allclose(to_numpy(result.x), expected.x, atol=1e-3 if dtype == "float32" else 1e-8)
+
+
+def test_masks_and_noise_equal_numpy(xp, problem, rng):
+    mask, std = rng.random((4, 40)) < 0.1, rng.uniform(1, 2, 40)
+    expected = sparsect.recover(problem.Phi, problem.y, 8, "niht", mask=mask, noise_std=std, check_fit=False)
+    arrays = (xp.asarray(array) for array in (problem.Phi, problem.y))
+    result = sparsect.recover(*arrays, 8, "niht", mask=mask, noise_std=std, check_fit=False)
+    assert type(result.x) is type(xp.asarray(problem.y))
+    np.testing.assert_allclose(to_numpy(result.x), expected.x, atol=1e-8)
 
 
 @pytest.mark.parametrize(
