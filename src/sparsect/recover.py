@@ -123,8 +123,9 @@ def recover(
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
     polish : bool, optional
         Whether to exchange single columns of each support as long as that lowers the residual, and then to refit.
-        ``result.swap_optimal`` tells whether no further exchange lowers it. Phi must be dense. This improves the fit
-        to y; with strong noise, the posterior mean that the default method returns is closer to x.
+        ``result.swap_optimal`` tells whether no further exchange lowers it. Phi must be dense, and x any vector with s
+        nonzeros, nonnegative or joint. This improves the fit to y; with strong noise, the posterior mean that the
+        default method returns is closer to x.
     scale_columns : bool, optional
         Whether the method works on columns of norm 1, so that its answer does not depend on the units of the entries of
         x. Settings of a method then refer to such columns. Tight frames are not changed.

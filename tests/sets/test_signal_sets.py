@@ -420,7 +420,7 @@ class TestMissingData:
         (lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(5, [0, 1, 2, 3])), "sparsity` must be .* from 0 to 4"),
         (lambda: recover(np.eye(4) * 1j, np.ones(4), sets.Sparse(2, nonnegative=True)), "because x is complex"),
         (
-            lambda: recover(np.eye(4), np.ones(4), sets.Sparse(2, nonnegative=True), polish=True),
+            lambda: recover(np.eye(4), np.ones(4), sets.Sparse(2, high=1.0), polish=True),
             "polish` must be False",
         ),
     ],
@@ -428,6 +428,33 @@ class TestMissingData:
 def test_errors(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+class TestPolish:
+    """No exchange of one column improves the fit, which is compared with all of them."""
+
+    @pytest.mark.parametrize("method", ["niht", "omp"])
+    def test_nonnegative(self, rng, method):
+        Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((10, 12))
+        result = recover(Phi, y, sets.Sparse(3, nonnegative=True), method, polish=True, check_fit=False)
+        assert result.swap_optimal.all()
+        assert result.swaps.any()
+        for row in range(10):
+            support = np.flatnonzero(result.x[row])
+            for p, k in itertools.product(range(support.size), set(range(20)) - set(support.tolist())):
+                other = np.append(np.delete(support, p), k)
+                assert optimize.nnls(Phi[:, other], y[row])[1] >= result.residual_norm[row] * (1 - 1e-6)
+
+    def test_joint(self, rng):
+        Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((6, 4, 12))
+        result = recover(Phi, y, sets.JointSparse(3), "omp", polish=True, check_fit=False)
+        assert result.swap_optimal.all()
+        for row in range(6):
+            support = np.flatnonzero(result.x[row].any(axis=0))
+            for p, k in itertools.product(range(3), set(range(20)) - set(support.tolist())):
+                columns = Phi[:, np.append(np.delete(support, p), k)]
+                left = np.linalg.norm(columns @ np.linalg.lstsq(columns, y[row].T, rcond=None)[0] - y[row].T)
+                assert left >= result.residual_norm[row] * (1 - 1e-6)
 
 
 class TestCoherentColumns:

@@ -31,6 +31,7 @@ from ..problems import Problem
 from ..sets import GroupSparse, JointSparse, LevelSparse, SignalSet, Sparse
 from ..solvers import METHODS
 from ..solvers.base import Requirement, Solver, State
+from ..solvers.support_sampler import exchange
 from .convergence import DIVERGED, converged, finished
 from .result import Result
 from .snapshot import Snapshot
@@ -72,10 +73,8 @@ class Run:
         scale_columns: bool = True,
     ) -> None:
         _check_needs(problem, solver)
-        if polish and not problem.structure.plain:
-            raise reject("polish", "True with a set other than that of s nonzeros", "False for such a set")
-        if polish and not problem.operator.is_dense:
-            raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
+        if polish:
+            _check_polish(problem)
         if solver.compiled and solver.scales_columns and is_numpy(namespace(problem.y)):
             large = problem.batch * problem.operator.shape[1] >= LARGE
             _compile(solver, to_numpy(problem.y).dtype, large, problem.structure.kinds, problem.times is not None)
@@ -133,7 +132,10 @@ class Run:
         """
         x, details = self.solver.answer(problem, state)
         if self.polish:
-            x, swaps, optimal = polishing.polish(problem.operator, problem.y, x)
+            if problem.structure.plain:
+                x, swaps, optimal = polishing.polish(problem.operator, problem.y, x)
+            else:
+                x, swaps, optimal = exchange(problem, x)
             details = details | {"swaps": swaps, "swap_optimal": optimal}
         elif self.refit and not self.solver.fitted:
             x = least_squares.refit(problem.operator, problem.y, x, problem.structure)
@@ -267,6 +269,16 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
     for need in solver.needs:
         if missing[need]:
             raise reject("method", f"{solver.name!r}, which needs {need.value}", "another one")
+
+
+def _check_polish(problem: Problem) -> None:
+    """Reject problems whose supports cannot be improved by exchanges of single columns."""
+    A, joint = problem.structure, problem.times is not None
+    operator = problem.operator.inner if isinstance(problem.operator, Repeated) else problem.operator
+    if not (A.plain or (A.kinds == {Kind.BOUNDS} and A.nonnegative) or (joint and A.kinds == {Kind.GROUPS})):
+        raise reject("polish", "True with groups, levels, bounds or a set of your own", "False for such a set")
+    if not operator.is_dense:
+        raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
 
 
 @lru_cache
