@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 from fuzzing import answer, pick, words
 
 import sparsect
-from sparsect import images
+from sparsect import images, sets
 from sparsect.dictionary import ArraySource, learn
 from sparsect.images import PatchSource
 
@@ -188,6 +188,8 @@ def recovery(rng, log, folder):
     y, single = _data(rng, log, dense)
     s = pick(rng, *[int(rng.integers(0, n + 1))] * 5, min(2, n), n, "auto")
     solver = pick(rng, _solver(rng), "annealed-difference-map") if s == "auto" else _solver(rng)
+    if isinstance(s, int) and rng.random() < 0.3:
+        s = _set(rng, s, n)
     arguments = {"Phi": Phi, "y": y, "sparsity": s, "method": solver}
     log.append(f"{m}x{n}, s {s}, {solver}")
     known = sparsect.METHODS[solver] if isinstance(solver, str) else solver
@@ -219,6 +221,20 @@ def recovery(rng, log, folder):
         check_result(sparsect.recover(**arguments), arguments, dense, y, single)
 
 
+def _set(rng, s, n):
+    """A set of vectors with up to s nonzeros, or of s groups."""
+    labels = np.minimum(np.arange(n) // pick(rng, 1, 2, 3), max(n - 2, 0))
+    labels = np.unique(rng.permutation(labels), return_inverse=True)[1]
+    count, counts = int(labels.max()) + 1, np.bincount(labels)
+    return pick(
+        rng,
+        sets.Sparse(s, nonnegative=True),
+        sets.Sparse(s, low=-1.0, high=float(rng.integers(0, 3))),
+        sets.GroupSparse(min(s, count), labels),
+        sets.LevelSparse([int(rng.integers(0, most + 1)) for most in counts], labels),
+    )
+
+
 def check_result(result, arguments, dense, y, single):
     """What every answer promises."""
     Phi, given = arguments["Phi"], [np.asarray(y).dtype, dense.dtype]
@@ -232,7 +248,11 @@ def check_result(result, arguments, dense, y, single):
     assert result.x.dtype == dtype, (result.x.dtype, dtype)
     x = np.atleast_2d(result.x)
     assert np.isfinite(x).all(), "x is not finite"
-    limit = n if isinstance(arguments["sparsity"], str) else arguments["sparsity"]
+    limit = arguments["sparsity"]
+    if isinstance(limit, sparsect.SignalSet):
+        np.testing.assert_allclose(limit.project(x), x, rtol=1e-5, err_msg="x is not in its set")
+        limit = n
+    limit = n if isinstance(limit, str) else limit
     assert (np.count_nonzero(x, axis=1) <= limit).all(), "too many nonzeros"
     np.testing.assert_array_equal(result.support, result.x != 0)
     for name in ("residual_norm", "converged", "n_iter", *(["gap"] if result.gap is not None else [])):

@@ -41,13 +41,15 @@ def path_name(name: str, value: Any) -> str:
     Raises
     ------
     InputError
-        If it is not a path, or contains a null character.
+        If it is not a path, is empty, or contains a null character.
     """
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(path, str) and "\0" in path:
         raise reject(name, shown(path), "a name without null characters")
     if not isinstance(path, str):
         raise reject(name, f"an object of type {type(value).__name__}", "the name of a file")
+    if not path:
+        raise reject(name, "an empty text", "the name of a file")
     return path
 
 

@@ -111,7 +111,9 @@ class Checkpoint:
             raise ValueError("rows that are done and rows that are not do not make up the batch")
         state = self._state(arrays, rows, iteration)
         if rows.size:
-            self._check_solution("the solution so far", to_numpy(run.answer(run.scaled.take(rows), state)[0]))
+            with np.errstate(all="ignore"):
+                found = to_numpy(run.answer(run.scaled.take(rows), state)[0])
+            self._check_solution("the solution so far", found)
         self.trace.restore(history)
         run.restore(iteration, rows, state, done)
         run.clock.seconds, run.setup_seconds = seconds.tolist()
