@@ -124,13 +124,11 @@ def _most(problem: Problem) -> int:
 
 def _is_sampled(problem: Problem) -> bool:
     """Whether the default method samples supports of a few nonzeros."""
-    if problem.structure.grouped:
-        return False
     return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is not SEARCH_ONLY
 
 
 def most_likely(problem: Problem) -> IntArray:
-    """Sample the number of nonzeros of each row, and return its median.
+    """Sample the number of nonzeros of each row (of places, for joint supports), and return its median.
 
     One chain of supports starts hot and without nonzeros, another one from what message passing finds. The one with
     the more probable supports decides. If even these have about as many nonzeros as a chain may have, the number that
@@ -146,19 +144,24 @@ def most_likely(problem: Problem) -> IntArray:
     array of int, shape (batch,)
         The number of nonzeros.
     """
-    (m, n), scaled = problem.operator.shape, problem.take(np.arange(problem.batch)).to_scale()[0]
+    scaled, A = problem.take(np.arange(problem.batch)).to_scale()[0], problem.structure
     gram, squares = map(to_numpy, gram_in_memory(scaled.operator))
     b, energy = map(to_numpy, correlations(scaled.operator, scaled.y))
     method = AnnealedDifferenceMap(learn_sparsity=True)
     messages = solve(scaled, method, max_iter=MESSAGES, record=(), check_fit=False)
-    expected = np.count_nonzero(to_numpy(messages.support), axis=1)
+    found = to_numpy(messages.x).reshape(problem.batch, -1)
+    strength = A.unit_scores(found, found)
+    expected = np.count_nonzero(strength, axis=1)
+    # For joint supports, the number of measurements at one time counts.
+    measured, n = problem.operator.shape[0], squares.size
+    m = measured * n // problem.operator.shape[1]
     largest = min(m - 1, n, math.isqrt(int(SAMPLED["recovery"] * m)))
-    order = np.argsort(-np.abs(to_numpy(messages.x)), axis=1, kind="stable")[:, :largest]
+    order = np.argsort(-strength, axis=1, kind="stable")[:, :largest]
     cold = np.full(COUNTED, FLOOR)
     cooling = HOT * (FLOOR / HOT) ** np.linspace(0, 1, COOLING, endpoint=False)
     sizes, scores = [], []
     for counts, floor in ((0 * expected, np.append(cooling, cold)), (np.minimum(expected, largest), cold)):
-        size, score = sample_sizes(gram, squares, b, energy, m, floor, order.copy(), counts)
+        size, score = sample_sizes(gram, squares, b, energy, measured, floor, order.copy(), counts)
         sizes.append(np.median(size[:, -COUNTED // 2 :], axis=1))
         scores.append(np.mean(score[:, -COUNTED // 2 :], axis=1))
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)

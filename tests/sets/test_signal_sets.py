@@ -480,6 +480,14 @@ class TestCoherentColumns:
         fit = recover(Phi, y, sets.JointSparse(5), sparsect.Automatic("approximation"))
         np.testing.assert_array_equal(fit.support, x != 0)
 
+    def test_the_number_of_joint_nonzeros_is_found(self, rng, Phi):
+        x = np.zeros((3, 6, 200))
+        for size, signal in zip((2, 4, 6), x, strict=True):
+            signal[:, rng.choice(200, size, replace=False)] = rng.standard_normal((6, size))
+        y = x @ Phi.T + 0.02 * rng.standard_normal((3, 6, 60))
+        result = recover(Phi, y, sets.JointSparse("auto"))
+        np.testing.assert_array_equal(result.support, x != 0)
+
     def test_positive_nonzeros_are_found(self, rng, Phi):
         x = np.zeros((4, 200))
         for row in x:

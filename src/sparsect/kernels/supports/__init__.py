@@ -196,10 +196,10 @@ def sample_sizes(
     from . import sizes as kernels
 
     half = 1.0 if is_complex(b) else 0.5
-    batch, n = b.shape
+    batch, n = b.shape[0], gram.shape[0]
     sizes, scores = np.zeros((batch, floor.size), dtype=np.int64), np.zeros((batch, floor.size))
-    work = 4.0 * floor.size * support.shape[1] * n
-    settings = (gram, squares, half, measurements, floor, b, energy)
+    work = 4.0 * floor.size * support.shape[1] * b.shape[1]
+    settings = (gram, squares, half, measurements, floor, b.reshape(batch, -1, n), energy)
     over_rows(kernels.sample_sizes, batch, *settings, support, counts, sizes, scores, work=work)
     return sizes, scores
 

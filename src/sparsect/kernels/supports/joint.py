@@ -15,9 +15,18 @@ from .limits import DEPENDENT, LARGEST_SLAB, NEGLIGIBLE, RENEWED, SMALLEST_RIDGE
 
 
 @compiled
-def _move(gram, support, p, k, H, x, c, d, v, u):
-    """Exchange the column at position p for column k; ``v`` holds conj(G_:S H_:p)."""
-    times, s, n = x.shape[0], support.size, d.size
+def begin_all(gram, b, support, ridge, H, x, c, d, v):
+    """Compute H and d of a support, and x and c of every measurement; return -log det H."""
+    volume = begin(gram, b[0], support, ridge, H, x[0], c[0], d, v)
+    for t in range(1, b.shape[0]):
+        fit_values(gram, b[t], support, H, x[t], c[t], v)
+    return volume
+
+
+@compiled
+def drop_all(p, H, x, c, d, v, u):
+    """Remove the nonzeros at position p; ``v`` holds conj(G_:S H_:p)."""
+    times, s, n = x.shape[0], x.shape[1], d.size
     pivot = H[p, p].real
     for i in range(s):
         u[i] = H[i, p]
@@ -32,6 +41,12 @@ def _move(gram, support, p, k, H, x, c, d, v, u):
     for i in range(s):
         for j in range(s):
             H[i, j] -= u[i] * np.conj(u[j]) / pivot
+
+
+@compiled
+def take_all(gram, support, p, k, H, x, c, d, v, u):
+    """Put column k at position p, which is free."""
+    times, s, n = x.shape[0], support.size, d.size
     support[p] = k
     for i in range(s):
         total = H[0, 0] - H[0, 0]
@@ -118,9 +133,7 @@ def sample(
             damping = max(low / slab[row], SMALLEST_RIDGE * level)
             if moves[row] >= RENEWED or abs(damping - ridge[row]) > 0.2 * ridge[row]:
                 ridge[row], moves[row] = damping, 0
-                begin(gram, b[row, 0], chosen, ridge[row], matrix, values[0], correlation[0], distance, v)
-                for t in range(1, times):
-                    fit_values(gram, b[row, t], chosen, matrix, values[t], correlation[t], v)
+                begin_all(gram, b[row], chosen, ridge[row], matrix, values, correlation, distance, v)
             for p in range(s):
                 combine_rows(gram, chosen, matrix[:, p].copy(), s, v)
                 old, pivot = chosen[p], matrix[p, p].real
@@ -170,7 +183,8 @@ def sample(
                 new = old if new < 0 else new
                 inside[new] = True
                 if new != old:
-                    _move(gram, chosen, p, new, matrix, values, correlation, distance, v, u)
+                    drop_all(p, matrix, values, correlation, distance, v, u)
+                    take_all(gram, chosen, p, new, matrix, values, correlation, distance, v, u)
                     moves[row] += 1
                 visited[row] += 1
             left, size, trace = energy[row], 0.0, 0.0
