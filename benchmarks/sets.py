@@ -149,7 +149,7 @@ def joint_cases(folder):
     cases = [
         ("AR(1) 0.99, 200x1000", neighbours, 10, 20),
         ("overcomplete cosines, 256x1024", cosines, 16, 20),
-        ("MEG lead field, 306x7498", field, 3, 15),
+        ("MEG lead field, 204x4686", field, 3, 15),
         ("Gaussian, 100x400", generate.standard_normal((100, 400)), 25, 15),
     ]
     return [(name, Phi / np.linalg.norm(Phi, axis=0), s, decibels) for name, Phi, s, decibels in cases]
