@@ -26,7 +26,7 @@ from sparsect import sets
 HERE = Path(__file__).parent
 PROBLEMS, SEED = 10, 2026
 # Penalties relative to the smallest one at which everything is zero; mne suggests 0.2 to 0.8 for its own.
-PATH, REWEIGHTED = np.logspace(-0.1, -2.5, 25), (0.8, 0.5, 0.3, 0.15, 0.05)
+PATH, REWEIGHTED = np.logspace(-0.1, -2.5, 25), (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
 
 
 def noisy(clean, decibels, generate):
@@ -170,8 +170,8 @@ def mixed_norms(Phi, y, s, x):
             coefs = model.set_params(alpha=top * share / len(Phi)).fit(Phi, data.T).coef_
             lassos[-1].append(refitted(Phi, data, np.argsort(-np.linalg.norm(coefs, axis=0))[:s]))
         for share in REWEIGHTED:
-            limits = {"maxit": 200, "tol": 1e-3, "verbose": False}
-            sources, active, _ = iterative_mixed_norm_solver(data.T, Phi, top * share, 5, **limits)
+            limits = {"maxit": 500, "tol": 1e-4, "verbose": False}
+            sources, active, _ = iterative_mixed_norm_solver(data.T, Phi, top * share, 10, **limits)
             places = np.flatnonzero(active)[np.argsort(-np.linalg.norm(sources, axis=1))[:s]]
             reweighted[-1].append(refitted(Phi, data, places))
     return [best_of_path(x, list(np.swapaxes(np.array(values), 0, 1))) for values in (lassos, reweighted)]
@@ -305,7 +305,7 @@ def main():
         report.section("Positive regression coefficients", text, regression_table())
         text = (
             "SNR of x in dB and share of the places found. The penalties of the multi-task lasso and of mne's "
-            "reweighted mixed norm are the best of nine and of five, and their s largest sources are refitted. "
+            "reweighted mixed norm are the best of nine and of six, and their s largest sources are refitted. "
             f"{PROBLEMS} problems."
         )
         report.section("Joint supports", text, joint_table(options.data))

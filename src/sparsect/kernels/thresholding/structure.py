@@ -80,6 +80,11 @@ class Layout:
         return members
 
     @cached_property
+    def first(self) -> IntArray:
+        """The first entry of each unit."""
+        return self.members[:, 0]
+
+    @cached_property
     def order(self) -> IntArray:
         """The units, sorted by level."""
         return np.arange(self.count) if self.levels is None else np.argsort(self.levels, kind="stable")

@@ -52,6 +52,9 @@ WORK, SWEEPS = (1.0, 100.0), (0.1, 0.5)
 WORSE = 2.0
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
+# Newton steps for the odds of nonzeros given their number, the longest step of the log odds, and the largest expected
+# number of nonzeros, relative to the known one, at which a row is corrected.
+NEWTON, STRIDE, EXCESS = 12, 3.0, 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,8 +304,8 @@ class Automatic(Solver):
             found = self._map.estimate(problem, search)
             passes = to_numpy(search.passes_messages)
             source[open_rows] = np.where(passes, MESSAGES, SEARCH)[open_rows]
+            found, probability, spread = _of_messages(search, found, problem.structure)
             x = xp.where(state.solved[:, None], x, found)
-            probability, spread = _of_messages(search, found, problem.structure)
             inclusion = xp.where(state.solved[:, None], inclusion, probability)
             deviation = xp.where(state.solved[:, None], deviation, spread)
         if state.sampler is not None:
@@ -350,16 +353,45 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     return xp.where(poor[:, None], chosen, mean)
 
 
-def _of_messages(search: AnnealedState, x: Array, structure: Structure) -> tuple[Array, Array]:
-    """Return inclusion probabilities and standard deviations of the messages; NaN where none were passed."""
+def _of_messages(search: AnnealedState, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Return the answer of the messages, inclusion probabilities and standard deviations; NaN where none were passed.
+
+    Where the answer is the posterior mean, it is corrected for the number of nonzeros, which is known.
+    """
     xp = namespace(x)
     unknown = xp.full_like(xp.abs(x), float("nan"))
     if search.gamma is None:
-        return unknown, unknown
+        return x, unknown, unknown
     kappa = 1.0 if is_complex(x) else 0.5
-    _, variance, active, _ = posterior(search.r, search.gamma, search.density, search.variance, kappa, structure)
+    mean, _, active, power = posterior(search.r, search.gamma, search.density, search.variance, kappa, structure)
     rows = search.passes_messages[:, None]
+    is_mean = rows & xp.all(x == search.sparse, axis=-1)[:, None]
+    share = xp.where(is_mean, _share_given_size(active, structure), xp.ones_like(active))
+    variance = xp.clip(share * power - xp.abs(share * mean) ** 2, 0.0, None)
     # A point of both sets has found the places of its nonzeros.
     certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)
     exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
-    return xp.where(rows, active, certain), xp.where(rows, xp.sqrt(variance), exact)
+    return share * x, xp.where(rows, share * active, certain), xp.where(rows, xp.sqrt(variance), exact)
+
+
+def _share_given_size(active: Array, structure: Structure) -> Array:
+    """Return the factors by which inclusion probabilities change if the number of nonzero units is known.
+
+    The odds of all units are multiplied by the number for which the probabilities add up to the size of the set, by
+    Newton's method. Rows that expect far more nonzeros than that have not found x; they are left alone.
+    """
+    xp, size, layout = namespace(active), structure.counts[0], structure.layout
+    if len(structure.counts) > 1 or not 0 < size < layout.count:
+        return xp.ones_like(active)
+    units = active if layout.units is None else xp.take(active, layout.like("first", active), axis=-1)
+    expected = xp.sum(units, axis=-1, keepdims=True)
+    least = epsilon(active)
+    units = xp.clip(units, least, 1 - least)
+    odds, shift = xp.log(units / (1 - units)), 0 * expected
+    for _ in range(NEWTON):
+        chance = 1 / (1 + xp.exp(-(odds + shift)))
+        slope = xp.clip(xp.sum(chance * (1 - chance), axis=-1, keepdims=True), least, None)
+        shift = shift + xp.clip((size - xp.sum(chance, axis=-1, keepdims=True)) / slope, -STRIDE, STRIDE)
+    chance = 1 / (1 + xp.exp(-(odds + shift)))
+    share = xp.where(expected <= EXCESS * size, chance / units, xp.ones_like(units))
+    return structure.of_entries(share)
