@@ -70,7 +70,19 @@ class TestReconstruct:
 
 
 class TestLearn:
-    OPTIONS = ("--patch", 6, "--atoms", 40, "--patches", 2000)
+    OPTIONS = ("--patch", 6, "--atoms", 40, "--patches", 2000, "--objective", "lp")
+    LIMITED = ("--patch", 6, "--atoms", 40, "--patches", 2000)
+
+    def test_learns_for_a_sparsity(self, called, photographs, tmp_path):
+        arguments = ("learn", "photos", *self.LIMITED, "--rounds", 3)
+        done = called(*arguments, "--out", "mine.npz", "--nonnegative-codes", "--sparsity", 2)
+        assert done.returncode == 0, done.stderr
+        assert "validation error" in done.stdout
+        mine = sparsect.load_dictionary(tmp_path / "mine.npz")
+        assert max(numbers["nonzeros"] for numbers in mine.rounds) <= 2
+        assert called(*arguments, "--out", "other.npz", "--quiet").returncode == 0
+        other = sparsect.load_dictionary(tmp_path / "other.npz")
+        assert 2 < max(numbers["nonzeros"] for numbers in other.rounds) <= 3
 
     def test_learns_and_goes_on(self, called, photographs, tmp_path):
         arguments = ("learn", "photos", *self.OPTIONS, "--validation", "photos")
@@ -117,6 +129,10 @@ class TestLearn:
             (("photos", "--patch", 65), "no photograph that can be used"),
             (("photos", "--out", "mine.txt"), "a name that ends in .npz"),
             (("photos", "--mu", 1), "must be given together"),
+            (("photos", "--mu", 1, "--lam", 1), "must be used with `--objective lp`"),
+            (("photos", "--objective", "lp", "-s", 3), "must be used with `--objective l0`"),
+            (("photos", "--objective", "l1"), "`--objective` must be one of"),
+            (("photos", "--patch", 6, "-s", 37), "a whole number from 1 to 36"),
             (("photos", "--atoms", 0), "got 0"),
         ):
             done = called("learn", *arguments)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import dask.array as da
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -9,9 +10,10 @@ from scipy.sparse import csr_array
 import sparsect
 from sparsect import InputError
 from sparsect.backend.locks import reserved
-from sparsect.dictionary import ArraySource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
-from sparsect.dictionary.learning import optimal_directions
+from sparsect.dictionary import ArraySource, DaskSource, Dictionary, Statistics, as_dictionary, learn, load_dictionary
+from sparsect.dictionary.samples import Sample
 from sparsect.dictionary.statistics import gather
+from sparsect.dictionary.updates import coordinate_descent, optimal_directions, with_replacements
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 
@@ -61,21 +63,66 @@ class TestSources:
             ArraySource(np.zeros((0, 4)))
 
 
+def statistics_of(codes, signals):
+    usage = (codes != 0).sum(axis=0).astype(float)
+    return Statistics(codes.T @ codes, codes.T @ signals, usage, 0.0, 1.0, len(codes))
+
+
+def unit(atoms):
+    return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+
+
 class TestUpdate:
     def test_is_the_least_squares_optimum(self, rng):
         codes, signals = rng.standard_normal((50, 6)), rng.standard_normal((50, 9))
-        statistics = Statistics(codes.T @ codes, codes.T @ signals, np.full(6, 50.0), 0.0, 1.0, 50)
-        expected = np.linalg.lstsq(codes, signals)[0].T
-        updated = optimal_directions(statistics, rng.standard_normal((6, 9)))
-        np.testing.assert_allclose(updated, expected / np.linalg.norm(expected, axis=0), atol=1e-8)
+        expected = np.linalg.lstsq(codes, signals)[0]
+        updated = optimal_directions(statistics_of(codes, signals))
+        np.testing.assert_allclose(updated, unit(expected), atol=1e-8)
+
+    def test_one_sweep_is_optimal_atom_by_atom(self, rng):
+        codes, signals, atoms = rng.standard_normal((50, 4)), rng.standard_normal((50, 9)), unit(np.eye(4, 9) + 0.1)
+        expected = atoms.copy()
+        for j in range(4):
+            rest = signals - np.delete(codes, j, axis=1) @ np.delete(expected, j, axis=0)
+            expected[j] = codes[:, j] @ rest
+            expected[j] /= np.linalg.norm(expected[j])
+        updated = coordinate_descent(statistics_of(codes, signals), atoms)
+        np.testing.assert_allclose(updated, expected, atol=1e-12)
+
+    def test_sweeps_lower_the_error_and_keep_signs(self, rng):
+        codes, signals = rng.random((50, 4)), rng.standard_normal((50, 9))
+        codes[:, 3] = 0
+        atoms = unit(rng.random((4, 9)))
+        updated = coordinate_descent(statistics_of(codes, signals), atoms, nonnegative=True, sweeps=5)
+        assert updated.min() == 0
+        np.testing.assert_allclose(np.linalg.norm(updated, axis=1), 1)
+        np.testing.assert_array_equal(updated[3], atoms[3])
+        assert np.linalg.norm(codes @ updated - signals) < np.linalg.norm(codes @ atoms - signals)
 
     def test_unused_atoms_are_replaced(self, rng):
         codes, signals = rng.standard_normal((50, 6)), rng.standard_normal((50, 9))
         codes[:, 2] = 0
-        usage = (codes != 0).sum(axis=0).astype(float)
-        spare = rng.standard_normal((6, 9))
-        updated = optimal_directions(Statistics(codes.T @ codes, codes.T @ signals, usage, 0.0, 1.0, 50), spare)
-        np.testing.assert_allclose(updated[:, 2], spare[2] / np.linalg.norm(spare[2]))
+        statistics, spare = statistics_of(codes, signals), unit(rng.standard_normal((6, 9)))
+        atoms = optimal_directions(statistics)
+        updated, _ = with_replacements(atoms, statistics, spare)
+        np.testing.assert_array_equal(updated[2], spare[2])
+        np.testing.assert_array_equal(np.delete(updated, 2, axis=0), np.delete(atoms, 2, axis=0))
+
+    def test_of_two_atoms_that_are_nearly_the_same_the_one_used_more_stays(self, rng):
+        atoms, spare = unit(rng.standard_normal((5, 30))), unit(rng.standard_normal((5, 30)))
+        atoms[3] = -unit(atoms[1:2] + 0.001)
+        codes = rng.standard_normal((40, 5))
+        codes[:10, 1] = 0
+        statistics = statistics_of(codes, rng.standard_normal((40, 30)))
+        np.testing.assert_array_equal(with_replacements(atoms, statistics, spare)[0], atoms)
+        updated, kept = with_replacements(atoms, statistics, spare, max_coherence=0.9)
+        np.testing.assert_array_equal(updated[1], spare[1])
+        np.testing.assert_array_equal(np.delete(updated, 1, axis=0), np.delete(atoms, 1, axis=0))
+        # The new atom does not inherit the codes of the old one.
+        assert not kept.codes_codes[1].any()
+        assert not kept.codes_codes[:, 1].any()
+        assert not kept.codes_signals[1].any()
+        assert kept.usage.tolist() == [40, 0, 40, 40, 40]
 
     def test_statistics_add_up(self, rng):
         operator = sparsect.as_operator(rng.standard_normal((9, 15)))
@@ -137,7 +184,7 @@ class TestLearn:
         np.testing.assert_array_equal(resumed.Phi, unbroken.Phi)
         np.testing.assert_array_equal(load_dictionary(path).Phi, unbroken.Phi)
         assert resumed.rounds == load_dictionary(path).rounds == unbroken.rounds
-        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of code_iter, seed"):
+        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of .*code_iter, seed"):
             learn(source, 12, rounds=5, checkpoint=path, rng=1, code_iter=5)
         with pytest.raises(InputError, match="other values of n_atoms or patch"):
             learn(source, 13, rounds=5, checkpoint=path)
@@ -159,8 +206,169 @@ class TestLearn:
             assert similar.max() < 1 - 1e-6
 
     def test_constant_signals_are_refused(self):
-        with pytest.raises(InputError, match=r"source` must .*got signals that are all constant"):
+        with pytest.raises(InputError, match=r"source` must .*got signals that are all zero or constant"):
             learn(PatchSource([np.ones((10, 10))], 4, 50), 3)
+
+
+def planted(rng, count=3000, m=16, n=20, s=2, noise=0.0):
+    """Signals of s atoms of a random dictionary each, and the dictionary."""
+    truth = unit(rng.standard_normal((n, m))).T
+    codes = np.zeros((count, n))
+    for row in codes:
+        row[rng.choice(n, s, replace=False)] = rng.choice([-1, 1], s) * (1 + rng.random(s))
+    return codes @ truth.T + noise * rng.standard_normal((count, m)), truth
+
+
+class TestSparsity:
+    """Learning for a given number of nonzeros."""
+
+    def test_finds_the_dictionary_that_made_the_signals(self, rng):
+        signals, truth = planted(rng, noise=0.02)
+        learned = learn(ArraySource(signals), 20, sparsity=2, rounds=16)
+        assert (np.abs(truth.T @ learned.Phi).max(axis=1) > 0.99).all()
+        np.testing.assert_allclose(np.linalg.norm(learned.Phi, axis=0), 1)
+
+    def test_the_best_round_is_kept_and_all_are_recorded(self, rng):
+        signals, _ = planted(rng, 600, noise=0.3)
+        learned = learn(ArraySource(signals), 30, sparsity=3, rounds=24, patience=3)
+        assert len(learned.rounds) < 24
+        errors = [numbers["validation_error"] for numbers in learned.rounds]
+        assert max(numbers["validation_nonzeros"] for numbers in learned.rounds) <= 3
+        # Passes over all signals come last, and remember no others.
+        passes = [numbers["remembered"] == 0 for numbers in learned.rounds]
+        assert passes == sorted(passes)
+        assert 1 <= sum(passes) <= 3
+        seen = {}
+        show = lambda step: seen.setdefault(len(step.dictionary.rounds), step.dictionary.Phi)  # noqa: E731
+        again = learn(ArraySource(signals), 30, sparsity=3, rounds=24, patience=3, progress=show)
+        np.testing.assert_array_equal(again.Phi, learned.Phi)
+        for done in range(1, len(errors) + 1):
+            np.testing.assert_array_equal(seen[done], seen[np.argmin(errors[:done]) + 1])
+
+    @pytest.mark.parametrize("validation", [True, False])
+    def test_goes_on_where_it_stopped(self, rng, tmp_path, validation):
+        signals, _ = planted(rng, 400, noise=0.1)
+        source, path = ArraySource(signals, batch_size=150), tmp_path / "mine.npz"
+        options = {"sparsity": 2, "rounds": 9, "validation": ArraySource(signals[:50]) if validation else None}
+        unbroken = learn(source, 24, **options)
+        for last, batch in ((1, 7), (4, 1), (8, 20), (9, 2)):
+
+            def stop(progress, last=last, batch=batch):
+                if (progress.round, progress.batch) == (last, batch):
+                    raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                learn(source, 24, checkpoint=path, progress=stop, **options)
+        resumed = learn(source, 24, checkpoint=path, **options)
+        np.testing.assert_array_equal(resumed.Phi, unbroken.Phi)
+        np.testing.assert_array_equal(load_dictionary(path).Phi, unbroken.Phi)
+        assert resumed.rounds == load_dictionary(path).rounds == unbroken.rounds
+        with np.load(path) as file:
+            assert set(file) == {"Phi", "rounds", "provenance"}
+        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of online"):
+            learn(source, 24, checkpoint=path, **options | {"sparsity": 3})
+        more = learn(source, 24, checkpoint=path, **options | {"rounds": 32})
+        assert more.rounds[: len(unbroken.rounds)] == unbroken.rounds
+        assert min(error(more)) <= min(error(unbroken))
+
+    def test_a_damaged_checkpoint_is_refused(self, rng, tmp_path):
+        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+
+        def stop(progress):
+            if progress.round == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            learn(source, 20, sparsity=2, rounds=8, checkpoint=path, progress=stop)
+        with np.load(path) as file:
+            arrays = dict(file)
+        for damaged in (arrays | {"usage": np.zeros(3)}, {name: arrays[name] for name in arrays if name != "sums"}):
+            np.savez(path, **damaged)
+            with pytest.raises(InputError, match=r"mine\.npz: damaged"):
+                learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
+
+    @pytest.mark.parametrize("options", [{"sparsity": 2}, {"objective": "lp"}])
+    def test_batches_do_not_matter(self, rng, options):
+        signals, _ = planted(rng, 700, noise=0.1)
+        chunked = da.from_array(signals, chunks=((1, 99, 350, 250), 16))
+        sources = (ArraySource(signals), ArraySource(signals, 33), DaskSource(chunked))
+        first, *others = (learn(source, 24, rounds=9, **options).Phi for source in sources)
+        for other in others:
+            np.testing.assert_allclose(other, first, atol=1e-9)
+
+    def test_signals_held_out_are_not_learned_from(self, rng, monkeypatch):
+        """A pass subtracts what signals held out add to the sums."""
+        signals, _ = planted(rng, 400, noise=0.1)
+        source, seen = ArraySource(signals), []
+        monkeypatch.setattr(
+            "sparsect.dictionary.procedures.optimal_directions",
+            lambda statistics: seen.append(statistics) or optimal_directions(statistics),
+        )
+        learn(source, 20, sparsity=2, rounds=1)
+        held_out = Sample.drawn(source, None, 20, 0).held_out
+        assert len(held_out) == 40
+        assert seen[0].count == 360
+        rest = [row for row in signals if not (row == held_out).all(axis=1).any()]
+        assert seen[0].energy == pytest.approx(np.square(rest).sum())
+
+    def test_few_signals(self, rng):
+        learned = learn(ArraySource(planted(rng, 30)[0]), 24, sparsity=2, rounds=4)
+        assert learned.Phi.shape == (16, 24)
+        assert "validation_error" not in learned.rounds[0]
+        assert learn(ArraySource(planted(rng, 100)[0]), 1, sparsity=1, rounds=3).Phi.shape == (16, 1)
+
+    def test_single_precision_and_scale(self, rng):
+        signals, _ = planted(rng, 500, noise=0.1)
+        single = learn(ArraySource(signals.astype(np.float32)), 20, sparsity=2, rounds=4)
+        assert single.Phi.dtype == np.float32
+        one, thousand = (learn(ArraySource(scale * signals), 20, sparsity=2, rounds=4).Phi for scale in (1.0, 1024.0))
+        np.testing.assert_allclose(one, thousand, atol=1e-9)
+
+    def test_nonnegative(self, rng):
+        truth = unit(np.maximum(rng.standard_normal((12, 16)), 0)).T
+        codes = np.where(rng.random((800, 12)) < 0.15, rng.random((800, 12)), 0)
+        source = ArraySource(codes @ truth.T + 0.01 * rng.random((800, 16)))
+        options = {"nonnegative_codes": True, "nonnegative_atoms": True}
+        learned = learn(source, 12, sparsity=4, rounds=8, **options)
+        assert learned.Phi.min() >= 0
+        assert min(error(learned)) < 0.2
+        with pytest.raises(InputError, match=r"source` must have positive entries, got"):
+            learn(ArraySource(-np.ones((50, 4))), 2, sparsity=1, nonnegative_atoms=True)
+
+    def test_missing_entries(self, rng):
+        signals, truth = planted(rng, 2000, 12, 14)
+        pattern = rng.random((6, 12)) < 0.2
+        signals[np.tile(pattern, (334, 1))[:2000]] = np.nan
+        learned = learn(ArraySource(signals, missing="nan"), 14, sparsity=2, rounds=16)
+        assert (np.abs(truth.T @ learned.Phi).max(axis=1) > 0.99).mean() > 0.8
+
+    def test_errors(self, rng):
+        source = ArraySource(planted(rng, 100, 8, 12)[0])
+        for options, message in (
+            ({"sparsity": 9}, r"sparsity` must be a whole number from 1 to 8, got 9"),
+            ({"sparsity": 13}, r"sparsity` must be a whole number from 1 to 12, got 13"),
+            ({"objective": "l0"}, r"sparsity` must be a whole number from 1 to 12, got None"),
+            ({"objective": "l1"}, r"objective` must be one of"),
+            ({"nonnegative_codes": True}, r"nonnegative_codes` must .*objective='l0'"),
+            ({"sparsity": 2, "max_coherence": 1.5}, r"max_coherence` must be a number above 0"),
+            ({"sparsity": 2, "patience": 0}, r"patience` must"),
+        ):
+            with pytest.raises(InputError, match=message):
+                learn(source, 12, **options)
+        for signals, message in (
+            (np.zeros((50, 8)), r"source` must .*got signals that are all zero or constant"),
+            (np.full((50, 8), 1e200), r"signals` must .*got entries whose squares leave the range"),
+        ):
+            with pytest.raises(InputError, match=message):
+                learn(ArraySource(signals), 3, sparsity=2)
+        with pytest.raises(InputError, match=r"signals` must .*got infinite entries"):
+            ArraySource(np.full((3, 3), np.inf), missing="nan")
+        with pytest.raises(InputError, match=r"signals` must .*got 9 entries that are NaN"):
+            ArraySource(np.full((3, 3), np.nan))
+
+
+def error(dictionary):
+    return [numbers["validation_error"] for numbers in dictionary.rounds]
 
 
 class TestStore:

@@ -304,9 +304,11 @@ class TestMissing:
 class TestDictionaryLearner:
     def test_is_learn(self, rng):
         signals = rng.standard_normal((200, 9))
-        learner = sparsect.DictionaryLearner(12, rounds=3, random_state=5).fit(signals)
-        expected = learn(ArraySource(signals), 12, rounds=3, rng=5)
-        np.testing.assert_array_equal(learner.components_, expected.Phi.T)
+        for objective, sparsity in (("l0", 2), ("lp", None)):
+            options = {"objective": objective, "sparsity": sparsity, "rounds": 3}
+            learner = sparsect.DictionaryLearner(12, random_state=5, **options).fit(signals)
+            expected = learn(ArraySource(signals), 12, rng=5, **options)
+            np.testing.assert_array_equal(learner.components_, expected.Phi.T)
         assert isinstance(learner.dictionary_, Dictionary)
         np.testing.assert_allclose(np.linalg.norm(learner.components_, axis=1), 1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from .. import images
 from ..backend.arrays import Array, on_host
-from ..backend.checks import InputError, reject
+from ..backend.checks import InputError, choice, reject
 from ..backend.devices import batch_rows, place
 from ..backend.writing import check_writable, replacing
 from ..dictionary import ArraySource, Progress, load_dictionary
@@ -42,7 +41,8 @@ Examples:
 LEARN_EXAMPLES = """\b
 Examples:
   sparsect learn photos/ --atoms 1000 --patch 20 --patches 100000 --out mine.npz
-  sparsect learn photos/ --atoms 256 --patch 8 --rounds 30 --out small.npz --plot atoms.png
+  sparsect learn photos/ --atoms 256 --patch 8 --sparsity 6 --out small.npz --plot atoms.png
+  sparsect learn photos/ --objective lp --rounds 45 --out paper.npz          # as in the paper
   sparsect learn photos/ --patches 10000000 --out gpu.npz --device cuda
   sparsect learn photos/ --out here.npz --scheduler                          # processes on this machine
   sparsect learn photos/ --out cluster.npz --scheduler tcp://10.0.0.1:8786   # a Dask cluster
@@ -177,10 +177,24 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsity: int, **op
 @click.option(
     "--patches", type=int, default=100_000, show_default=True, help="Number of patches drawn from the photographs."
 )
-@click.option("--rounds", type=int, default=45, show_default=True, help="Number of rounds of coding and updating.")
-@click.option("--mu", type=float, help="Weight of the coder's constraint.  [default: 2]")
 @click.option(
-    "--lam", type=float, help="Weight of the coder's penalty.  [default: proportional to the size of the patches]"
+    "--sparsity",
+    "-s",
+    type=int,
+    help="Maximum number of nonzeros per code.  [default: a tenth of the pixels of a patch]",
+)
+@click.option(
+    "--objective",
+    default="l0",
+    show_default=True,
+    help="l0: codes with at most --sparsity nonzeros; lp: codes with a penalty, as in the paper.",
+)
+@click.option("--nonnegative-codes", is_flag=True, help="Codes without negative entries.")
+@click.option("--nonnegative-atoms", is_flag=True, help="Atoms without negative entries.")
+@click.option("--rounds", type=int, default=45, show_default=True, help="Number of rounds of coding and updating.")
+@click.option("--mu", type=float, help="Weight of the constraint, for lp.  [default: 2]")
+@click.option(
+    "--lam", type=float, help="Weight of the penalty, for lp.  [default: proportional to the size of the patches]"
 )
 @click.option(
     "--validation", metavar="FOLDER", help="Photographs that are not used for training, to report the error on."
@@ -200,6 +214,13 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     continues a finished run.
     """
     check_outputs(out, ".npz", options["plot"])
+    objective, sparsity = choice("--objective", options["objective"], ("l0", "lp")), options["sparsity"]
+    if objective == "lp" and (sparsity or options["nonnegative_codes"] or options["nonnegative_atoms"]):
+        raise InputError("`--sparsity` and `--nonnegative-...` must be used with `--objective l0`, got lp.")
+    if objective == "l0" and options["lam"] is not None:
+        raise InputError("`--mu` and `--lam` must be used with `--objective lp`, got l0.")
+    if objective == "l0" and sparsity is None:
+        sparsity = min(max(1, patch**2 // 10), atoms)
     if (options["mu"] is None) != (options["lam"] is None):
         raise InputError("`--mu` and `--lam` must be given together, got one of them.")
     coder = None if options["mu"] is None else ADMM(mu=options["mu"], lam=options["lam"])
@@ -219,23 +240,26 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
         held_out = images.ImageFolder(options["validation"], smallest=patch, device=device)
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = progress_bar(options["quiet"])
-    task = bar.add_task("coding", total=options["rounds"] * source.batches)
-    # From the first report of progress: its time, the number of finished batches, and the round.
-    begun: list[tuple[float, int, int]] = []
+    task = bar.add_task("coding", total=options["rounds"])
+    # The first round of this run.
+    begun: list[int] = []
 
     def show(step: Progress) -> None:
-        rounds, done = step.dictionary.rounds, (step.round - 1) * source.batches + step.batch
+        rounds = step.dictionary.rounds
         if not begun:
-            begun.append((time.monotonic(), done, step.round))
-        seconds, batches = time.monotonic() - begun[0][0], done - begun[0][1]
-        rate = f", {batches * batch / seconds:,.0f} patches/s" if seconds and batches else ""
+            begun.append(step.round)
         error = f", error {rounds[-1]['error']:.1%}, {rounds[-1]['nonzeros']:.1f} atoms" if rounds else ""
-        bar.update(task, completed=done, description=f"round {step.round} of {step.rounds}{error}{rate}")
+        part = f", batch {step.batch} of {step.batches}" if step.batch < step.batches else ""
+        bar.update(task, completed=step.round - 1, description=f"round {step.round} of {step.rounds}{error}{part}")
 
     with cluster() as running, bar:
         dictionary = learn_dictionary(
             source,
             atoms,
+            sparsity=sparsity,
+            objective=objective,
+            nonnegative_codes=options["nonnegative_codes"],
+            nonnegative_atoms=options["nonnegative_atoms"],
             coder=coder,
             rounds=options["rounds"],
             rng=options["seed"],
@@ -250,7 +274,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     if options["quiet"]:
         return
     console = Console()
-    console.print(_rounds(dictionary.rounds, begun[0][2] - 1 if begun else len(dictionary.rounds)))
+    console.print(_rounds(dictionary.rounds, begun[0] - 1 if begun else len(dictionary.rounds)))
     console.print(f"{source.size} patches of {len(photographs)} photographs")
     for name in filter(None, (out, options["plot"])):
         console.print(f"written: {name}", soft_wrap=True)

@@ -25,7 +25,7 @@ from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
 from ..solvers.base import Solver
 from . import DaskSource, Dictionary, Source
-from .statistics import Statistics, gather_all
+from .statistics import Limit, Statistics, gather_all
 
 # Shares of a round per thread of the cluster: more balance slow workers better, fewer transfer less data.
 SHARES = 4
@@ -164,6 +164,11 @@ class Cluster:
         return self._client
 
     @property
+    def device(self) -> str | None:
+        """Device on which workers code; None for their CPU."""
+        return self._device
+
+    @property
     def threads(self) -> int:
         """Current number of threads of all workers."""
         return sum(self.client.nthreads().values())
@@ -178,7 +183,7 @@ class Cluster:
         dictionary: Dictionary,
         source: Source,
         coder: Solver,
-        limit: int,
+        limit: Limit,
         code_iter: int,
         report: Callable[[int], None],
     ) -> Statistics:
@@ -195,8 +200,8 @@ class Cluster:
             The signals: files that the workers can read, or a Dask array.
         coder : Solver
             The solver that codes.
-        limit : int
-            Maximum number of nonzeros per code.
+        limit : int or SignalSet
+            Maximum number of nonzeros per code, or the set that contains the codes.
         code_iter : int
             Number of iterations of the coder for each signal.
         report : callable

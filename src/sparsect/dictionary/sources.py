@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, NumpyArray, to_numpy
-from ..backend.checks import reject, whole_number
+from ..backend.arrays import Array, NumpyArray, namespace, to_numpy
+from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import place
 
 
@@ -107,6 +107,8 @@ class ArraySource:
     device : str, optional
         Device on which batches are placed, see :func:`sparsect.backend.devices.place`. By default they stay where the
         signals are.
+    missing : {'nan'}, optional
+        With 'nan', NaN marks entries that were not measured. By default, NaN is refused.
 
     Attributes
     ----------
@@ -127,8 +129,14 @@ class ArraySource:
 
     BATCH = 10_000
 
-    def __init__(self, signals: Any, batch_size: int = BATCH, device: str | None = None) -> None:
-        self._signals = floating("signals", signals, dimensions=(2,))
+    def __init__(
+        self, signals: Any, batch_size: int = BATCH, device: str | None = None, missing: str | None = None
+    ) -> None:
+        self._missing = missing if missing is None else choice("missing", missing, ("nan",))
+        self._signals = floating("signals", signals, dimensions=(2,), finite=missing is None)
+        xp = namespace(self._signals)
+        if missing is not None and bool(xp.any(xp.isinf(self._signals))):
+            raise reject("signals", "infinite entries", "have entries that are finite, or NaN if not measured")
         self.size = int(self._signals.shape[0])
         if self.size == 0:
             raise reject("signals", f"shape {tuple(self._signals.shape)}", "have at least one row")
@@ -165,7 +173,7 @@ class ArraySource:
         ArraySource
             The source with its batches on ``device``.
         """
-        return self if device is None else ArraySource(self._signals, self._batch_size, device)
+        return self if device is None else ArraySource(self._signals, self._batch_size, device, self._missing)
 
     @property
     def provenance(self) -> dict[str, Any]:

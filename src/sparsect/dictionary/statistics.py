@@ -12,10 +12,13 @@ from ..backend.devices import memory_errors, rows_at_a_time, summing
 from ..backend.norms import squared_norm
 from ..operators import Operator
 from ..recover import recover
+from ..sets import SignalSet
 from ..solvers.base import Solver
 from .sources import Batches
 from .store import Dictionary
 
+# Maximum number of nonzeros per code, or the set that contains the codes.
+Limit = int | SignalSet
 # The fields of Statistics that are arrays.
 ARRAYS = ("codes_codes", "codes_signals", "usage")
 
@@ -38,8 +41,8 @@ class Statistics:
         Sum of ``||Phi x - y||^2``.
     energy : float
         Sum of ``||y||^2``.
-    count : int
-        Number of signals.
+    count : float
+        Number of signals, or the sum of their weights.
 
     Examples
     --------
@@ -56,10 +59,25 @@ class Statistics:
     usage: Array
     error: float
     energy: float
-    count: int
+    count: float
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+
+    def faded(self, factor: float) -> Statistics:
+        """Return the statistics with every sum multiplied by a number.
+
+        Parameters
+        ----------
+        factor : float
+            Below 1 to give earlier signals less weight; -1 to subtract signals from a sum.
+
+        Returns
+        -------
+        Statistics
+            The scaled statistics.
+        """
+        return Statistics(*(factor * getattr(self, part.name) for part in fields(self)))
 
     def moved(self, move: Callable[[Array], Array]) -> Statistics:
         """Return the same statistics with the arrays moved to another place.
@@ -92,7 +110,7 @@ class Statistics:
         return float(namespace(self.usage).sum(self.usage)) / self.count
 
 
-def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
+def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
     """Code one batch and compute its statistics.
 
     Parameters
@@ -100,11 +118,12 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, cod
     operator : Operator
         Phi, shape (m, n).
     signals : array, shape (rows, m)
-        The batch, one signal per row.
+        The batch, one signal per row. NaN marks entries that were not measured: codes fit the others, and in the sums
+        their values are those of ``Phi x``, as in the expectation-maximization algorithm.
     coder : Solver
         The solver that codes.
-    sparsity : int
-        Maximum number of nonzeros per code.
+    sparsity : int or SignalSet
+        Maximum number of nonzeros per code, or the set that contains the codes.
     code_iter : int
         Number of iterations of the coder.
 
@@ -121,10 +140,17 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: int, cod
     return sum(parts[1:], start=parts[0])
 
 
-def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: int, code_iter: int) -> Statistics:
+def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
     xp = namespace(signals)
+    absent = xp.isnan(signals)
+    mask, measured = (
+        (absent, xp.where(absent, xp.zeros_like(signals), signals)) if bool(xp.any(absent)) else (None, signals)
+    )
+    options: dict[str, Any] = {"mask": mask, "max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
     with summing(signals):
-        result = recover(operator, signals, sparsity, coder, max_iter=code_iter, tol=0.0, record=(), check_fit=False)
+        result = recover(operator, measured, sparsity, coder, **options)
+        if mask is not None:
+            signals = xp.where(absent, xp.astype(operator.forward(result.x), signals.dtype), signals)
         codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
         codes_signals = xp.astype(result.x.T @ signals, xp.float64)
     # Correct the row sums, so that rounding does not give atoms a mean that the signals do not have.
@@ -135,13 +161,13 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: i
         codes_signals=codes_signals,
         usage=xp.astype(xp.count_nonzero(result.support, axis=0), xp.float64),
         error=float(xp.sum(xp.astype(result.residual_norm, xp.float64) ** 2)),
-        energy=float(xp.sum(squared_norm(signals))),
+        energy=float(xp.sum(squared_norm(measured))),
         count=int(signals.shape[0]),
     )
 
 
 def gather_all(
-    dictionary: Dictionary, source: Batches, coder: Solver, limit: int, code_iter: int, report: Callable[[int], None]
+    dictionary: Dictionary, source: Batches, coder: Solver, limit: Limit, code_iter: int, report: Callable[[int], None]
 ) -> Statistics:
     """Code all batches and compute their statistics.
 
@@ -155,8 +181,8 @@ def gather_all(
         The signals.
     coder : Solver
         The solver that codes.
-    limit : int
-        Maximum number of nonzeros per code.
+    limit : int or SignalSet
+        Maximum number of nonzeros per code, or the set that contains the codes.
     code_iter : int
         Number of iterations of the coder for each signal.
     report : callable

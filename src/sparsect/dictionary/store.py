@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backend import files
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, from_numpy, namespace, to_numpy
+from ..backend.arrays import Array, NumpyArray, from_numpy, namespace, to_numpy
 from ..backend.checks import InputError, reject
 from ..backend.norms import norm
 from ..operators import Operator, as_operator
@@ -102,8 +102,18 @@ class Dictionary:
         path : str or path-like
             The file.
         """
+        files.write_npz(path, self.arrays(), compress=False)
+
+    def arrays(self) -> dict[str, NumpyArray]:
+        """Return what is saved.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            The arrays of the file, by name.
+        """
         words = {name: np.array(json.dumps(getattr(self, name))) for name in ("rounds", "provenance")}
-        files.write_npz(path, {"Phi": to_numpy(self.Phi)} | words, compress=False)
+        return {"Phi": to_numpy(self.Phi)} | words
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle: no copies, and no factorization, which is large and quick to recompute."""

@@ -4,46 +4,66 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..backend.arrays import on_host
+import numpy as np
+
+from ..backend.arrays import Array, contiguous, on_host, to_numpy
+from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import batch_rows, place
-from ..dictionary import ArraySource, DaskSource, learn
+from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
+from ..dictionary.online import BATCH, Online
+from ..dictionary.samples import completed, starting_atoms
+from ..dictionary.statistics import Statistics
+from ..dictionary.updates import with_replacements
 from ..solvers.base import Solver
 from .base import CodingEstimator, is_dask
 
+# Steps of ``partial_fit`` after which the memory no longer grows, and between replacements of atoms.
+GROWING, REPLACING = 800, 20
+
 
 class DictionaryLearner(CodingEstimator):
-    """Learn a dictionary from signals.
+    """Learn a dictionary from signals, for codes with a given number of nonzeros.
 
-    Each round codes all signals and then updates the dictionary by the method of optimal directions, see
-    :func:`sparsect.dictionary.learn`.
+    See :func:`sparsect.dictionary.learn` for the method.
 
     Parameters
     ----------
     n_atoms : int, optional
         Number of atoms to learn. The default is the number of features.
     sparsity : int, optional
-        Maximum number of nonzeros per code in ``transform``. The default is a tenth of the number of features.
+        Maximum number of nonzeros per code, both in ``fit`` and in ``transform``. The default is a tenth of the number
+        of features, at least 1.
     method : str or Solver, optional
         Method of ``transform``, see :class:`SparseCoder`.
     refit : bool, optional
         If True, ``transform`` refits the coefficients by least squares on the selected atoms.
     transform_max_iter : int, optional
         Maximum number of iterations of ``transform``.
+    objective : {'l0', 'lp'}, optional
+        With 'l0', codes have at most ``sparsity`` nonzeros while learning. With 'lp', learning is that of the paper:
+        codes have a penalty, and ``sparsity`` is used in ``transform`` only.
+    nonnegative_codes, nonnegative_atoms : bool, optional
+        Whether the codes, and the entries of the atoms, are nonnegative; for 'l0' only.
+    max_coherence : float, optional
+        The largest absolute inner product of two atoms; the one used less is replaced. For 'l0' only.
     coder : Solver, optional
-        The solver that codes during learning. The default is ADMM with p-shrinkage, p = 1/2, which adapts to the scale
-        of the signals.
-    code_sparsity : int, optional
-        Maximum number of nonzeros per code during learning. By default there is no limit, and the coder determines the
-        number.
+        The solver that codes during learning, see :func:`sparsect.dictionary.learn` for the default.
     code_iter : int, optional
-        Number of iterations of the coder for each signal.
+        Maximum number of iterations of the coder. The default is 20, or ``sparsity`` if that is larger.
     rounds : int, optional
         Number of rounds of coding and updating.
+    patience : int, optional
+        Number of rounds without a smaller error on signals held out after which learning ends with passes over all
+        signals; for 'l0' only.
+    missing : {'nan'}, optional
+        With 'nan', NaN in X marks entries that were not measured. Codes are fitted to the others, and updates use the
+        values that the dictionary gives. By default, NaN is refused. Rows that lack the same entries are coded
+        together; learning takes long if almost all rows lack different ones.
     random_state : int, optional
         Seed, a non-negative integer; None is the same as 0.
     device : {'cpu', 'cuda', 'auto'}, optional
-        Where ``fit`` and ``transform`` compute, see :class:`SparseCoder`.
+        Where ``fit`` and ``transform`` compute, see :class:`SparseCoder`. Mini-batches are coded on the CPU.
 
     Attributes
     ----------
@@ -54,17 +74,19 @@ class DictionaryLearner(CodingEstimator):
     n_features_in_ : int
         Number of features seen in ``fit``.
     n_iter_ : int
-        Number of completed rounds.
+        Number of rounds of ``fit``, or of steps of ``partial_fit``.
 
     Examples
     --------
     >>> import numpy as np
     >>> import sparsect
     >>> patches = np.random.default_rng(0).standard_normal((500, 16))
-    >>> learner = sparsect.DictionaryLearner(n_atoms=20, rounds=3).fit(patches)
+    >>> learner = sparsect.DictionaryLearner(n_atoms=20, sparsity=3, rounds=3).fit(patches)
     >>> learner.components_.shape
     (20, 16)
     """
+
+    _recent: Statistics | None
 
     def __init__(
         self,
@@ -74,10 +96,15 @@ class DictionaryLearner(CodingEstimator):
         method: str | Solver = "auto",
         refit: bool = False,
         transform_max_iter: int = 400,
+        objective: str = "l0",
+        nonnegative_codes: bool = False,
+        nonnegative_atoms: bool = False,
+        max_coherence: float = 0.99,
         coder: Solver | None = None,
-        code_sparsity: int | None = None,
-        code_iter: int = 20,
-        rounds: int = 20,
+        code_iter: int | None = None,
+        rounds: int = 45,
+        patience: int = 10,
+        missing: str | None = None,
         random_state: int | None = None,
         device: str | None = None,
     ) -> None:
@@ -86,18 +113,28 @@ class DictionaryLearner(CodingEstimator):
         self.method = method
         self.refit = refit
         self.transform_max_iter = transform_max_iter
+        self.objective = objective
+        self.nonnegative_codes = nonnegative_codes
+        self.nonnegative_atoms = nonnegative_atoms
+        self.max_coherence = max_coherence
         self.coder = coder
-        self.code_sparsity = code_sparsity
         self.code_iter = code_iter
         self.rounds = rounds
+        self.patience = patience
+        self.missing = missing
         self.random_state = random_state
         self.device = device
+
+    @property
+    def nonnegative(self) -> bool:  # type: ignore[override]
+        """Whether codes are nonnegative."""
+        return self.nonnegative_codes
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn atoms that code the rows of X sparsely.
 
-        For a Dask array, learning runs on the cluster of the ``distributed.Client`` of this process or, if there is
-        none, on local processes started for it.
+        For a Dask array, passes over all signals run on the cluster of the ``distributed.Client`` of this process or,
+        if there is none, on local processes started for it.
 
         Parameters
         ----------
@@ -115,13 +152,21 @@ class DictionaryLearner(CodingEstimator):
             X = self._checked(X)
         settings: dict[str, Any] = {
             "n_atoms": X.shape[1] if self.n_atoms is None else self.n_atoms,
+            "objective": self.objective,
+            "nonnegative_codes": self.nonnegative_codes,
+            "nonnegative_atoms": self.nonnegative_atoms,
+            "max_coherence": self.max_coherence,
             "coder": self.coder,
-            "sparsity": self.code_sparsity,
             "code_iter": self.code_iter,
             "rounds": self.rounds,
+            "patience": self.patience,
             "rng": 0 if self.random_state is None else self.random_state,
         }
+        if self.objective != "lp":
+            settings["sparsity"] = self._sparsity(X.shape[1], settings["n_atoms"])
         if is_dask(X):
+            if self.missing is not None:
+                raise reject("missing", f"{self.missing!r} with a Dask array", "None")
             source = DaskSource(X)
             self.n_features_in_ = int(X.shape[1])
             with Cluster.default(self.device) as cluster:
@@ -129,6 +174,57 @@ class DictionaryLearner(CodingEstimator):
         else:
             first = place(X[:1, :], self.device)
             batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
-            self._set_dictionary(learn(ArraySource(X, batch, self.device), **settings).placed_like(X))
-        self.n_iter_ = self.rounds
+            learned = learn(ArraySource(X, batch, self.device, self.missing), **settings)
+            self._set_dictionary(learned.placed_like(X))
+        self.n_iter_ = len(self.dictionary_.rounds)
+        self._recent = None
         return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go on learning with more signals, which need not be kept.
+
+        Each step codes 256 signals and adds their statistics to those of earlier ones, which fade; see
+        :func:`sparsect.dictionary.learn`. The first call, unless ``fit`` was called before, takes atoms from X. X is in
+        main memory.
+
+        Parameters
+        ----------
+        X : array, shape (n_samples, n_features)
+            Signals, one per row.
+        y : object, optional
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        DictionaryLearner
+            The estimator itself.
+        """
+        choice("objective", self.objective, ("l0",))
+        begun = hasattr(self, "components_")
+        rows = to_numpy(self._checked(X, reset=not begun))
+        n_atoms = rows.shape[1] if self.n_atoms is None else whole_number("n_atoms", self.n_atoms, 1)
+        sparsity = whole_number("sparsity", self._sparsity(rows.shape[1], n_atoms), 1, min(n_atoms, rows.shape[1]))
+        signs = (self.nonnegative_codes, self.nonnegative_atoms)
+        online = Online(sparsity, self.coder, self.code_iter, *signs, self.max_coherence)
+        seed = 0 if self.random_state is None else whole_number("random_state", self.random_state, 0)
+
+        def fresh(number: int) -> Array:
+            return starting_atoms(completed(rows), n_atoms, np.random.default_rng([seed, number]), signs[1])
+
+        if not begun:
+            self.n_iter_, self._recent = 0, None
+        Phi = contiguous(to_numpy(self.components_ if begun else fresh(0)).T)
+        for start in range(0, rows.shape[0], BATCH):
+            done, signals = min(1.0, self.n_iter_ / GROWING), rows[start : start + BATCH]
+            Phi, recent, _ = online.step(Phi, self._recent, signals, done)
+            self.n_iter_ += 1
+            if self.n_iter_ % REPLACING == 0:
+                atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence)
+                Phi = contiguous(atoms.T)
+            self._recent = recent
+        self._set_dictionary(Dictionary(Phi))
+        return self
+
+    def _sparsity(self, features: int, n_atoms: int) -> int:
+        """Return the maximum number of nonzeros per code."""
+        return min(max(1, features // 10), n_atoms) if self.sparsity is None else self.sparsity

@@ -1,0 +1,127 @@
+"""Learning from mini-batches: the dictionary follows recent signals, and remembers more of them as learning proceeds.
+
+Each step codes a few signals and adds their statistics to a sum in which earlier signals fade, S <- w S + S_new. One
+sweep of block coordinate descent over the atoms follows (Mairal et al. 2010). A short memory keeps atoms moving, which
+leads out of poor local minima, and a long one settles them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backend.arrays import Array
+from ..operators import as_operator
+from ..sets import Sparse
+from ..solvers import AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
+from ..solvers.base import Solver
+from .statistics import Statistics, gather
+from .updates import coordinate_descent
+
+# Number of signals in a step.
+BATCH = 256
+# The memory, in remembered signals that use an atom, at the beginning and at the end of learning.
+MEMORY = (10.0, 300.0)
+# Codes have this fraction of the nonzeros at the beginning, and all of them after this fraction of learning.
+FEWER, RAMP = 0.5, 0.67
+# Iterations of the annealed map, which codes where order-recursive matching pursuit does not: on GPUs, and nonnegative
+# codes.
+ITERATIONS = 20
+
+
+@dataclass(frozen=True)
+class Online:
+    """Settings of learning from mini-batches.
+
+    Parameters
+    ----------
+    sparsity : int
+        Maximum number of nonzeros per code.
+    coder : Solver, optional
+        The solver that codes; the default depends on the device and on the codes.
+    code_iter : int, optional
+        Maximum number of iterations of the coder.
+    nonnegative_codes, nonnegative_atoms : bool, optional
+        Whether the codes, and the entries of the atoms, are nonnegative.
+    max_coherence : float, optional
+        The largest absolute inner product that two atoms may have.
+    """
+
+    sparsity: int
+    coder: Solver | None = None
+    code_iter: int | None = None
+    nonnegative_codes: bool = False
+    nonnegative_atoms: bool = False
+    max_coherence: float = 0.99
+
+    def coding(self, on_cpu: bool = True, fraction: float = 1.0) -> tuple[Solver, Sparse, int]:
+        """Return the coder, the set of codes and the number of iterations.
+
+        Parameters
+        ----------
+        on_cpu : bool, optional
+            Whether signals are coded in main memory.
+        fraction : float, optional
+            Which fraction of learning is done; codes have fewer nonzeros at the beginning.
+
+        Returns
+        -------
+        tuple
+            The coder, the set, and the number.
+        """
+        size = max(1, round((FEWER + (1 - FEWER) * min(1.0, fraction / RAMP)) * self.sparsity))
+        pursuit = on_cpu and not self.nonnegative_codes
+        default = OrderRecursiveMatchingPursuit() if pursuit else AnnealedDifferenceMap("approximation")
+        iterations = max(self.sparsity, ITERATIONS) if self.code_iter is None else self.code_iter
+        return self.coder or default, Sparse(size, nonnegative=self.nonnegative_codes), iterations
+
+    def memory(self, n_atoms: int, fraction: float) -> float:
+        """Return how many signals are remembered.
+
+        Parameters
+        ----------
+        n_atoms : int
+            Number of atoms.
+        fraction : float
+            Which fraction of learning is done.
+
+        Returns
+        -------
+        float
+            The number.
+        """
+        first, last = MEMORY
+        return float(first * (last / first) ** fraction * n_atoms / self.sparsity)
+
+    def step(
+        self, Phi: Array, past: Statistics | None, signals: Array, fraction: float
+    ) -> tuple[Array, Statistics, Statistics]:
+        """Code signals, add their statistics to those of earlier ones, and update the dictionary.
+
+        Parameters
+        ----------
+        Phi : numpy.ndarray, shape (m, n)
+            The current dictionary.
+        past : Statistics or None
+            Statistics of earlier signals; None before the first step.
+        signals : numpy.ndarray, shape (rows, m)
+            The signals, in main memory.
+        fraction : float
+            Which fraction of learning is done.
+
+        Returns
+        -------
+        Phi : numpy.ndarray, shape (m, n)
+            The new dictionary.
+        recent : Statistics
+            The statistics for the next step.
+        new : Statistics
+            The statistics of these signals alone.
+        """
+        recent = new = gather(as_operator(Phi), signals, *self.coding(fraction=fraction))
+        if past is not None:
+            room = max(self.memory(Phi.shape[1], fraction) - new.count, 0.0)
+            recent = past.faded(min(1.0, room / past.count)) + new
+        atoms = coordinate_descent(recent, Phi.T, self.nonnegative_atoms)
+        return np.ascontiguousarray(atoms.T, dtype=Phi.dtype), recent, new

@@ -1,0 +1,280 @@
+"""What a round of learning does: for codes with a penalty, and for codes with a given number of nonzeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, to_numpy
+from ..operators import as_operator
+from ..solvers.base import Solver
+from .online import BATCH, Online
+from .samples import Sample, completed, starting_atoms
+from .sources import Source
+from .statistics import ARRAYS, Statistics, gather
+from .store import Dictionary
+from .updates import coordinate_descent, optimal_directions, with_replacements
+
+# Steps in a round of mini-batches.
+STEPS = 20
+# One in so many rounds, the last ones, is a pass over all signals.
+PASSES = 8
+# Sweeps over nonnegative atoms in a pass over all signals.
+SWEEPS = 10
+
+# Codes the batches of a source: gather(dictionary, source, coder, limit, iterations, report).
+Gather = Callable[..., Statistics]
+# What rounds report: numbers by name.
+Numbers = dict[str, float]
+Rounds = list[Numbers]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The dictionary after a round, and what the next round needs besides.
+
+    Attributes
+    ----------
+    Phi : array, shape (m, n)
+        The atoms, one per column.
+    recent : Statistics or None
+        Statistics of recent signals, in main memory; None if rounds do not remember any.
+    """
+
+    Phi: Array
+    recent: Statistics | None = None
+
+    def arrays(self) -> dict[str, NumpyArray]:
+        """Return what a checkpoint needs besides the best dictionary, by name."""
+        if self.recent is None:
+            return {}
+        sums = np.array([self.recent.error, self.recent.energy, self.recent.count])
+        return {"current": to_numpy(self.Phi), "sums": sums} | {name: getattr(self.recent, name) for name in ARRAYS}
+
+    @classmethod
+    def restored(cls, arrays: dict[str, NumpyArray], best: Array) -> Stage:
+        """Return the stage of which :meth:`arrays` were saved.
+
+        Parameters
+        ----------
+        arrays : dict of numpy.ndarray
+            The arrays of the checkpoint.
+        best : array, shape (m, n)
+            The best dictionary, on the device wanted.
+
+        Returns
+        -------
+        Stage
+            The stage.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If arrays are missing or have other shapes.
+        """
+        if "current" not in arrays:
+            return cls(best)
+        error, energy, count = arrays["sums"].tolist()
+        (m, n), (A, B, usage) = best.shape, (arrays[name] for name in ARRAYS)
+        if [array.shape for array in (arrays["current"], A, B, usage)] != [(m, n), (n, n), (n, m), (n,)]:
+            raise ValueError
+        return cls(from_numpy(arrays["current"], best), Statistics(A, B, usage, error, energy, count))
+
+
+class Procedure(Protocol):
+    """Protocol of a way of learning, round by round."""
+
+    def start(self) -> Stage:
+        """Return the starting point."""
+
+    def batches(self, rounds: Rounds) -> int:
+        """Return the number of batches in the round after these."""
+
+    def finished(self, rounds: Rounds) -> bool:
+        """Whether further rounds are of no use."""
+
+    def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
+        """Do one round, from the stage or from the best dictionary so far; return the new stage and its numbers."""
+
+    def best(self, rounds: Rounds) -> int:
+        """Return the number of the round, from 0, whose dictionary is the result."""
+
+
+@dataclass(frozen=True)
+class Penalized:
+    """The paper's learning: all signals are coded with a penalty, and the method of optimal directions follows.
+
+    Attributes
+    ----------
+    source : Source
+        Training signals.
+    validation : Source or None
+        Signals on which the error of the dictionary before the update is reported.
+    sample : array, shape (rows, m)
+        Random training signals, for the first atoms and replacements.
+    n_atoms : int
+        Number of atoms.
+    coding : tuple
+        The coder, the maximum number of nonzeros, and the number of iterations.
+    seed : int
+        Seed for atoms and replacements.
+    gather : callable
+        Codes the batches of a source.
+    """
+
+    source: Source
+    validation: Source | None
+    sample: Array
+    n_atoms: int
+    coding: tuple[Solver, int, int]
+    seed: int
+    gather: Gather
+
+    def start(self) -> Stage:
+        """Return atoms that are signals."""
+        return Stage(starting_atoms(self.sample, self.n_atoms, np.random.default_rng([self.seed, 0])).T)
+
+    def batches(self, rounds: Rounds) -> int:
+        """Return the number of batches of the source."""
+        return self.source.batches
+
+    def finished(self, rounds: Rounds) -> bool:
+        """Return False: the penalty, not the error, is minimized, and all rounds are wanted."""
+        return False
+
+    def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
+        """Code all signals and update the dictionary."""
+        dictionary = Dictionary(stage.Phi)
+        total = self.gather(dictionary, self.source, *self.coding, report)
+        numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
+        if self.validation is not None:
+            held_out = self.gather(dictionary, self.validation, *self.coding, lambda batches: None)
+            numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
+        spare = starting_atoms(self.sample, self.n_atoms, np.random.default_rng([self.seed, 1 + len(rounds)]))
+        atoms, _ = with_replacements(optimal_directions(total), total, spare)
+        return Stage(namespace(atoms).astype(atoms.T, stage.Phi.dtype)), numbers
+
+    def best(self, rounds: Rounds) -> int:
+        """Return the number of the last round."""
+        return len(rounds) - 1
+
+
+@dataclass(frozen=True)
+class Limited:
+    """Learning for codes with a given number of nonzeros.
+
+    The first rounds learn from mini-batches of a sample, and the last ones are passes over all signals, which begin
+    earlier if the error has not fallen for some rounds, and end if it rises.
+
+    Attributes
+    ----------
+    source : Source
+        Training signals.
+    sample : Sample
+        Some of them, or all, in memory.
+    n_atoms : int
+        Number of atoms.
+    online : Online
+        Settings of the mini-batches.
+    rounds, patience : int
+        Number of rounds, and number of rounds without a smaller error after which the passes begin.
+    seed : int
+        Seed for atoms, mini-batches and replacements.
+    gather : callable
+        Codes the batches of a source.
+    on_cpu : bool
+        Whether it does so on a CPU.
+    """
+
+    source: Source
+    sample: Sample
+    n_atoms: int
+    online: Online
+    rounds: int
+    patience: int
+    seed: int
+    gather: Gather
+    on_cpu: bool
+
+    def start(self) -> Stage:
+        """Return atoms that are signals."""
+        return Stage(from_numpy(to_numpy(contiguous(self._fresh(0).T)), self.sample.like))
+
+    def batches(self, rounds: Rounds) -> int:
+        """Return the number of steps of a round of mini-batches, or of batches of a pass."""
+        return self.source.batches if self._is_pass(rounds) else STEPS
+
+    def finished(self, rounds: Rounds) -> bool:
+        """Whether the passes are done, or the last one has not lowered the error."""
+        passes = [numbers for numbers in rounds if not numbers["remembered"]]
+        worse = len(passes) > 1 and self._error(passes[-1]) >= self._error(passes[-2])
+        return worse or len(passes) >= self._passes
+
+    def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
+        """Do a round of mini-batches, or a pass over all signals that starts from the best dictionary."""
+        if self._is_pass(rounds):
+            stage, total = self._passed(best, len(rounds), report)
+        else:
+            stage, total = self._stepped(stage, len(rounds), report)
+        numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
+        measured = self._coded(stage.Phi, self.sample.measured)
+        kind = "" if self.sample.held_out is None else "validation_"
+        numbers |= {f"{kind}error": measured.relative_error, f"{kind}nonzeros": measured.mean_nonzeros}
+        return stage, numbers | {"remembered": 0.0 if stage.recent is None else stage.recent.count}
+
+    def best(self, rounds: Rounds) -> int:
+        """Return the number of the round with the smallest error, from 0."""
+        return int(np.argmin([self._error(numbers) for numbers in rounds]))
+
+    @property
+    def _passes(self) -> int:
+        return max(1, self.rounds // PASSES)
+
+    def _is_pass(self, rounds: Rounds) -> bool:
+        """Whether the round after these is a pass over all signals."""
+        stalled = bool(rounds) and len(rounds) - self.best(rounds) > self.patience
+        return stalled or len(rounds) >= self.rounds - self._passes or any(not each["remembered"] for each in rounds)
+
+    @staticmethod
+    def _error(numbers: Numbers) -> float:
+        return numbers.get("validation_error", numbers["error"])
+
+    def _fresh(self, number: int) -> Array:
+        """Draw atoms from the sample."""
+        generate = np.random.default_rng([self.seed, number])
+        return starting_atoms(completed(self.sample.rows), self.n_atoms, generate, self.online.nonnegative_atoms)
+
+    def _coded(self, Phi: Array, signals: NumpyArray) -> Statistics:
+        return gather(as_operator(Phi), from_numpy(signals, Phi), *self.online.coding(self.on_cpu))
+
+    def _stepped(self, stage: Stage, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
+        """Do a round of mini-batches, and return the sum of their statistics, too."""
+        rows, generate = self.sample.rows, np.random.default_rng([self.seed, number + 1])
+        size = min(BATCH, rows.shape[0])
+        passes = [generate.permutation(rows.shape[0]) for _ in range(-(-STEPS * size // rows.shape[0]))]
+        parts: list[Statistics] = []
+        Phi, recent = contiguous(to_numpy(stage.Phi)), stage.recent
+        for step, chosen in enumerate(np.concatenate(passes)[: STEPS * size].reshape(STEPS, size)):
+            done = (number + step / STEPS) / (self.rounds - self._passes)
+            Phi, recent, new = self.online.step(Phi, recent, rows[chosen], done)
+            parts.append(new)
+            report(step + 1)
+        assert recent is not None
+        atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence)
+        return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent), sum(parts[1:], start=parts[0])
+
+    def _passed(self, Phi: Array, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
+        """Update the dictionary with the codes of all signals but those held out."""
+        total = self.gather(Dictionary(Phi), self.source, *self.online.coding(self.on_cpu), report)
+        if self.sample.held_out is not None and self.sample.from_source:
+            total += self._coded(Phi, self.sample.held_out).faded(-1.0)
+        if self.online.nonnegative_atoms:
+            atoms = coordinate_descent(total, Phi.T, nonnegative=True, sweeps=SWEEPS)
+        else:
+            atoms = optimal_directions(total)
+        spare = from_numpy(to_numpy(self._fresh(number + 1)), Phi)
+        atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence)
+        return Stage(namespace(atoms).astype(atoms.T, Phi.dtype)), total

@@ -1,0 +1,196 @@
+"""Random rows of a source. Which rows are drawn depends on their numbers, not on how they are divided into batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backend.array_checks import check_magnitude
+from ..backend.arrays import Array, IntArray, NumpyArray, from_numpy, namespace, take_rows, to_numpy
+from ..backend.checks import reject
+from ..backend.norms import norm
+from .sources import DaskSource, Source
+
+# Rows of a sample: at least this number, and this many for each atom.
+ROWS, ROWS_PER_ATOM = 50_000, 50
+# Signals held out to measure the error: one in so many of a sample, at most this number, and none if that leaves fewer
+# than so many signals per atom.
+HELD_OUT, MOST_HELD_OUT, ENOUGH = 10, 500, 5
+# A signal whose norm is below this fraction of the mean norm makes a poor atom.
+WEAK = 0.1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Random signals of a source in main memory, and signals on which the error is measured.
+
+    Attributes
+    ----------
+    rows : numpy.ndarray, shape (rows, m)
+        The signals to learn from.
+    held_out : numpy.ndarray, shape (some, m), or None
+        The signals on which the error is measured; None if there are too few.
+    from_source : bool
+        Whether these are signals of the source, too.
+    like : array
+        An array of the library and on the device of the source.
+    """
+
+    rows: NumpyArray
+    held_out: NumpyArray | None
+    from_source: bool
+    like: Array
+
+    @property
+    def measured(self) -> NumpyArray:
+        """The signals on which the error is measured: those held out or, if there are none, some of the others."""
+        return self.rows[:MOST_HELD_OUT] if self.held_out is None else self.held_out
+
+    @classmethod
+    def drawn(cls, source: Source, validation: Source | None, n_atoms: int, seed: int) -> Sample:
+        """Draw a sample of a source.
+
+        Parameters
+        ----------
+        source : Source
+            Training signals.
+        validation : Source or None
+            Other signals, of which some are drawn to measure the error. By default, some of the source are held out.
+        n_atoms : int
+            Number of atoms that the sample is for.
+        seed : int
+            Seed of the random generator.
+
+        Returns
+        -------
+        Sample
+            The sample.
+        """
+        generate = np.random.default_rng(seed)
+        like = draw_rows(source, max(ROWS, ROWS_PER_ATOM * n_atoms), generate)
+        rows = to_numpy(like)
+        if validation is not None:
+            return cls(rows, to_numpy(draw_rows(validation, MOST_HELD_OUT, generate)), False, like[:1, :])
+        count = min(rows.shape[0] // HELD_OUT, MOST_HELD_OUT)
+        if rows.shape[0] - count < ENOUGH * n_atoms or count == 0:
+            return cls(rows, None, False, like[:1, :])
+        chosen = np.zeros(rows.shape[0], dtype=bool)
+        chosen[generate.choice(rows.shape[0], count, replace=False)] = True
+        return cls(rows[~chosen], rows[chosen], True, like[:1, :])
+
+
+def draw_rows(source: Source, count: int, generate: np.random.Generator) -> Array:
+    """Draw rows of a source at random, without repetition.
+
+    Parameters
+    ----------
+    source : Source
+        The signals.
+    count : int
+        Number of rows; all rows are returned if there are not more.
+    generate : numpy.random.Generator
+        The random generator.
+
+    Returns
+    -------
+    array, shape (at most count, m)
+        The rows, in the order of the source.
+    """
+    if count >= source.size:
+        return rows_at(source, np.arange(source.size))
+    return rows_at(source, np.sort(generate.choice(source.size, count, replace=False)))
+
+
+def rows_at(source: Source, numbers: IntArray) -> Array:
+    """Read some rows of a source.
+
+    Parameters
+    ----------
+    source : Source
+        The signals.
+    numbers : numpy.ndarray of int
+        Numbers of the rows, ascending, counted over all batches.
+
+    Returns
+    -------
+    array, shape (numbers, m)
+        The rows.
+    """
+    if isinstance(source, DaskSource):
+        lengths = np.array(source.signals.chunks[0])
+    else:
+        # All batches but the last have the length of the first.
+        lengths = np.full(source.batches, source.batch(0).shape[0])
+        lengths[-1] = source.size - lengths[:-1].sum()
+    ends = np.cumsum(lengths)
+    batches = np.searchsorted(ends, numbers, side="right")
+    parts = [
+        take_rows(source.batch(int(index)), numbers[batches == index] - (ends - lengths)[index])
+        for index in np.unique(batches)
+    ]
+    return namespace(parts[0]).concat(parts)
+
+
+def completed(signals: Array) -> Array:
+    """Replace NaN by the mean of the column over the rows in which it is measured.
+
+    Parameters
+    ----------
+    signals : array, shape (rows, m)
+        The signals, with NaN where nothing was measured.
+
+    Returns
+    -------
+    array, shape (rows, m)
+        The signals without NaN; the array itself if it has none.
+    """
+    xp = namespace(signals)
+    absent = xp.isnan(signals)
+    if not bool(xp.any(absent)):
+        return signals
+    known = xp.where(absent, xp.zeros_like(signals), signals)
+    measured = xp.astype(xp.count_nonzero(~absent, axis=0), signals.dtype)
+    means = xp.sum(known, axis=0) / xp.where(measured > 0, measured, xp.ones_like(measured))
+    return xp.where(absent, xp.broadcast_to(means[None, :], signals.shape), signals)
+
+
+def starting_atoms(signals: Array, count: int, generate: np.random.Generator, nonnegative: bool = False) -> Array:
+    """Draw signals that can serve as atoms; random combinations of signals are added if there are too few.
+
+    Parameters
+    ----------
+    signals : array, shape (rows, m)
+        The signals.
+    count : int
+        Number of atoms.
+    generate : numpy.random.Generator
+        The random generator.
+    nonnegative : bool, optional
+        Whether negative entries are set to zero.
+
+    Returns
+    -------
+    array, shape (count, m)
+        Atoms of norm 1.
+
+    Raises
+    ------
+    InputError
+        If no signal varies, or numbers are too large to be squared.
+    """
+    check_magnitude("signals", signals)
+    xp = namespace(signals)
+    if nonnegative:
+        signals = xp.where(signals > 0, signals, xp.zeros_like(signals))
+    lengths = to_numpy(norm(signals))
+    usable = generate.permutation(np.flatnonzero(lengths > WEAK * lengths.mean()))[:count]
+    if not usable.size:
+        kind = "have positive entries" if nonnegative else "hold signals that vary"
+        raise reject("source", "signals that are all zero or constant", kind)
+    drawn = take_rows(signals, usable)
+    if usable.size < count:
+        weights = generate.standard_normal((count - usable.size, usable.size))
+        mixing = from_numpy(np.abs(weights) if nonnegative else weights, drawn)
+        drawn = xp.concat([drawn, xp.astype(mixing, drawn.dtype) @ drawn])
+    return drawn / norm(drawn)[:, None]
