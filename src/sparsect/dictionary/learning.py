@@ -49,7 +49,7 @@ def learn(
     objective: str | None = None,
     nonnegative_codes: bool = False,
     nonnegative_atoms: bool = False,
-    max_coherence: float = 0.99,
+    max_coherence: float = 0.95,
     coder: Solver | None = None,
     code_iter: int | None = None,
     rounds: int = 45,
@@ -94,7 +94,8 @@ def learn(
         passes on a GPU, the annealed Difference Map. For 'lp', it is ADMM with p-shrinkage, p = 1/2, and a penalty
         proportional to the size of the signals.
     code_iter : int, optional
-        Maximum number of iterations of the coder for each signal. The default is 20, or ``sparsity`` if that is larger.
+        Maximum number of iterations of the coder for each signal. The default is 20 for 'lp', and for 'l0' 10 on a CPU
+        and 50 on a GPU, or ``sparsity`` if that is larger.
     rounds : int, optional
         Number of rounds. A round of mini-batches codes about 5,000 signals.
     patience : int, optional
@@ -103,7 +104,7 @@ def learn(
         Seed for the initial atoms, the sample and the replacements, a non-negative integer.
     validation : Source, optional
         Signals not used for training, on which the error is reported after each round. For 'l0', 500 of them are drawn;
-        if there is no such source, a tenth of the signals, at most 500, is held out, unless that leaves fewer than five
+        if there is no such source, one signal in 20, at most 500, is held out, unless that leaves fewer than five
         signals per atom. The error is then that of the training signals.
     checkpoint : str or path-like, optional
         An ``.npz`` file to which the dictionary is written after every round. If the file exists, learning resumes from

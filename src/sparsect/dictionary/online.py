@@ -25,9 +25,9 @@ BATCH = 256
 MEMORY = (10.0, 300.0)
 # Codes have this fraction of the nonzeros at the beginning, and all of them after this fraction of learning.
 FEWER, RAMP = 0.5, 0.67
-# Iterations of the annealed map, which codes where order-recursive matching pursuit does not: on GPUs, and nonnegative
-# codes.
-ITERATIONS = 20
+# Iterations of the annealed map, which codes where order-recursive matching pursuit does not: nonnegative codes, and on
+# GPUs.
+NONNEGATIVE_ITER, GPU_ITER = 10, 50
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Online:
     code_iter: int | None = None
     nonnegative_codes: bool = False
     nonnegative_atoms: bool = False
-    max_coherence: float = 0.99
+    max_coherence: float = 0.95
 
     def coding(self, on_cpu: bool = True, fraction: float = 1.0) -> tuple[Solver, Sparse, int]:
         """Return the coder, the set of codes and the number of iterations.
@@ -73,8 +73,9 @@ class Online:
         size = max(1, round((FEWER + (1 - FEWER) * min(1.0, fraction / RAMP)) * self.sparsity))
         pursuit = on_cpu and not self.nonnegative_codes
         default = OrderRecursiveMatchingPursuit() if pursuit else AnnealedDifferenceMap("approximation")
-        iterations = max(self.sparsity, ITERATIONS) if self.code_iter is None else self.code_iter
-        return self.coder or default, Sparse(size, nonnegative=self.nonnegative_codes), iterations
+        few = max(self.sparsity, NONNEGATIVE_ITER if on_cpu else GPU_ITER)
+        codes = Sparse(size, nonnegative=self.nonnegative_codes)
+        return self.coder or default, codes, few if self.code_iter is None else self.code_iter
 
     def memory(self, n_atoms: int, fraction: float) -> float:
         """Return how many signals are remembered.

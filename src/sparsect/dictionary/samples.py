@@ -16,7 +16,7 @@ from .sources import DaskSource, Source
 ROWS, ROWS_PER_ATOM = 50_000, 50
 # Signals held out to measure the error: one in so many of a sample, at most this number, and none if that leaves fewer
 # than so many signals per atom.
-HELD_OUT, MOST_HELD_OUT, ENOUGH = 10, 500, 5
+HELD_OUT, MOST_HELD_OUT, ENOUGH = 20, 500, 5
 # A signal whose norm is below this fraction of the mean norm makes a poor atom.
 WEAK = 0.1
 

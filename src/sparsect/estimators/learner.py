@@ -50,7 +50,7 @@ class DictionaryLearner(CodingEstimator):
     coder : Solver, optional
         The solver that codes during learning, see :func:`sparsect.dictionary.learn` for the default.
     code_iter : int, optional
-        Maximum number of iterations of the coder. The default is 20, or ``sparsity`` if that is larger.
+        Maximum number of iterations of the coder, see :func:`sparsect.dictionary.learn` for the default.
     rounds : int, optional
         Number of rounds of coding and updating.
     patience : int, optional
@@ -99,7 +99,7 @@ class DictionaryLearner(CodingEstimator):
         objective: str = "l0",
         nonnegative_codes: bool = False,
         nonnegative_atoms: bool = False,
-        max_coherence: float = 0.99,
+        max_coherence: float = 0.95,
         coder: Solver | None = None,
         code_iter: int | None = None,
         rounds: int = 45,
