@@ -326,6 +326,81 @@ class TestDictionaryLearner:
         with pytest.raises(InputError, match=r"coder` must .*got 3"):
             sparsect.DictionaryLearner(3, coder=3, rounds=1).fit(signals)
 
+    def test_learns_for_the_sparsity_of_the_codes(self, rng):
+        signals = rng.standard_normal((300, 40))
+        for sparsity, expected in ((None, 4), (3, 3)):
+            learner = sparsect.DictionaryLearner(50, sparsity=sparsity, rounds=3).fit(signals)
+            assert learner.dictionary_.rounds[-1]["validation_nonzeros"] == expected
+            assert learner.transform(signals).nnz == expected * 300
+        assert learner.n_iter_ == len(learner.dictionary_.rounds) == 3
+        assert sparsect.DictionaryLearner(2, rounds=2).fit(signals).transform(signals).nnz == 600
+
+    def test_more_rounds_do_not_make_it_worse(self):
+        """The error of the codes used grew with rounds when codes had a penalty instead."""
+        digits = load_digits().data
+        errors = []
+        for rounds in (3, 12, 40):
+            learner = sparsect.DictionaryLearner(50, sparsity=5, rounds=rounds).fit(digits[::2])
+            restored = learner.inverse_transform(learner.transform(digits[1::2]))
+            errors.append(np.linalg.norm(restored - digits[1::2]) / np.linalg.norm(digits[1::2]))
+        assert errors == sorted(errors, reverse=True)
+        assert errors[-1] < 0.25
+
+    def test_a_stream_of_signals(self, rng):
+        truth = rng.standard_normal((20, 16))
+        truth /= np.linalg.norm(truth, axis=1, keepdims=True)
+        codes = np.where(rng.random((8000, 20)) < 0.1, rng.standard_normal((8000, 20)), 0)
+        signals = codes @ truth
+        learner = sparsect.DictionaryLearner(20, sparsity=2)
+        for start in range(0, 8000, 1000):
+            learner.partial_fit(signals[start : start + 1000])
+        assert learner.n_iter_ == 32
+        assert learner.transform(signals[:5]).shape == (5, 20)
+        np.testing.assert_allclose(np.linalg.norm(learner.components_, axis=1), 1)
+        first = sparsect.DictionaryLearner(20, sparsity=2).partial_fit(signals[:1000])
+
+        def error(fitted):
+            return np.linalg.norm(fitted.inverse_transform(fitted.transform(signals[-500:])) - signals[-500:])
+
+        assert error(learner) < 0.9 * error(first)
+        again = sparsect.DictionaryLearner(20, sparsity=2).fit(signals[:2000])
+        before = error(again)
+        assert error(again.partial_fit(signals[2000:2010])) < 1.05 * before
+        assert error(again.partial_fit(signals[2010:])) < 1.05 * before
+        with pytest.raises(InputError, match=r"objective` must .*got 'lp'"):
+            sparsect.DictionaryLearner(objective="lp").partial_fit(signals)
+        with pytest.raises(InputError, match=r"sparsity` must be a whole number from 1 to 16, got 17"):
+            sparsect.DictionaryLearner(20, sparsity=17).partial_fit(signals)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_nonnegative(self, stream):
+        digits = load_digits().data[:600]
+        learner = sparsect.DictionaryLearner(
+            30, sparsity=4, nonnegative_codes=True, nonnegative_atoms=True, rounds=4, random_state=1
+        )
+        learner = learner.partial_fit(digits) if stream else learner.fit(digits)
+        codes = learner.transform(digits)
+        assert learner.components_.min() >= 0
+        assert codes.min() >= 0
+        assert np.diff(codes.indptr).max() <= 4
+        assert np.linalg.norm(learner.inverse_transform(codes) - digits) < 0.45 * np.linalg.norm(digits)
+
+    def test_missing_entries(self):
+        """Pixels that are missing from digits are restored better than by their means."""
+        digits, lost = load_digits().data[:800], np.zeros((800, 64), dtype=bool)
+        for part in range(8):
+            lost[part::8, 8 * part + 2 : 8 * part + 6] = True
+        X = np.where(lost, np.nan, digits)
+        learner = sparsect.DictionaryLearner(40, sparsity=5, rounds=4, missing="nan").fit(X)
+        restored = learner.inverse_transform(learner.transform(X))
+        means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
+        errors = [np.linalg.norm(guess[lost] - digits[lost]) for guess in (restored, means)]
+        assert errors[0] < 0.7 * errors[1]
+        with pytest.raises(InputError, match=r"missing='nan' if NaN stands for"):
+            sparsect.DictionaryLearner(40).fit(X)
+        with pytest.raises(InputError, match=r"missing` must .*got 'nan' with a Dask array"):
+            sparsect.DictionaryLearner(40, missing="nan").fit(pytest.importorskip("dask.array").from_array(X))
+
     def test_clones(self):
         learner = sparsect.DictionaryLearner(7, coder=sparsect.ADMM(mu=1.0, lam=0.1), rounds=2)
         assert clone(learner).get_params() == learner.get_params()

@@ -7,15 +7,18 @@ leads out of poor local minima, and a long one settles them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..backend.arrays import Array
+from ..backend.norms import squared_norm
 from ..operators import as_operator
 from ..sets import Sparse
 from ..solvers import AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
 from ..solvers.base import Solver
+from .samples import completed
 from .statistics import Statistics, gather
 from .updates import coordinate_descent
 
@@ -94,6 +97,49 @@ class Online:
         """
         first, last = MEMORY
         return float(first * (last / first) ** fraction * n_atoms / self.sparsity)
+
+    def progress(self, n_atoms: int, seen: float) -> float:
+        """Return at which fraction of learning one in four of the signals seen is remembered, for streams of signals.
+
+        Parameters
+        ----------
+        n_atoms : int
+            Number of atoms.
+        seen : float
+            Number of signals seen.
+
+        Returns
+        -------
+        float
+            The fraction, from 0 to 1.
+        """
+        first, last = MEMORY
+        uses = seen / 4 * self.sparsity / n_atoms
+        return min(1.0, math.log(max(uses, first) / first) / math.log(last / first))
+
+    def recalled(self, Phi: Array, signals: Array) -> Statistics:
+        """Return statistics that stand for all signals from which a dictionary was learned.
+
+        They are those of codes that are not correlated, with the energy of some signals: by themselves they leave the
+        dictionary unchanged.
+
+        Parameters
+        ----------
+        Phi : numpy.ndarray, shape (m, n)
+            The dictionary.
+        signals : numpy.ndarray, shape (rows, m)
+            Signals like those that it was learned from.
+
+        Returns
+        -------
+        Statistics
+            The statistics of as many signals as are remembered at the end of learning.
+        """
+        n_atoms, count = Phi.shape[1], self.memory(Phi.shape[1], 1.0)
+        energy = count * float(np.mean(squared_norm(completed(signals))))
+        codes = energy / n_atoms * np.eye(n_atoms)
+        usage = np.full(n_atoms, count * self.sparsity / n_atoms)
+        return Statistics(codes, codes @ Phi.T, usage, 0.0, energy, count)
 
     def step(
         self, Phi: Array, past: Statistics | None, signals: Array, fraction: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +19,8 @@ from ..dictionary.updates import with_replacements
 from ..solvers.base import Solver
 from .base import CodingEstimator, is_dask
 
-# Steps of ``partial_fit`` after which the memory no longer grows, and between replacements of atoms.
-GROWING, REPLACING = 800, 20
+# Steps of ``partial_fit`` between replacements of atoms.
+REPLACING = 20
 
 
 class DictionaryLearner(CodingEstimator):
@@ -87,6 +88,7 @@ class DictionaryLearner(CodingEstimator):
     """
 
     _recent: Statistics | None
+    _seen: float
 
     def __init__(
         self,
@@ -177,15 +179,15 @@ class DictionaryLearner(CodingEstimator):
             learned = learn(ArraySource(X, batch, self.device, self.missing), **settings)
             self._set_dictionary(learned.placed_like(X))
         self.n_iter_ = len(self.dictionary_.rounds)
-        self._recent = None
+        self._recent, self._seen = None, math.inf
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on learning with more signals, which need not be kept.
 
         Each step codes 256 signals and adds their statistics to those of earlier ones, which fade; see
-        :func:`sparsect.dictionary.learn`. The first call, unless ``fit`` was called before, takes atoms from X. X is in
-        main memory.
+        :func:`sparsect.dictionary.learn`. The first call takes atoms from X, unless ``fit`` was called before. X must
+        be in main memory, and ``objective`` 'l0'.
 
         Parameters
         ----------
@@ -212,11 +214,14 @@ class DictionaryLearner(CodingEstimator):
             return starting_atoms(completed(rows), n_atoms, np.random.default_rng([seed, number]), signs[1])
 
         if not begun:
-            self.n_iter_, self._recent = 0, None
+            self.n_iter_, self._recent, self._seen = 0, None, 0.0
         Phi = contiguous(to_numpy(self.components_ if begun else fresh(0)).T)
+        if begun and self._recent is None:
+            self._recent = online.recalled(Phi, rows)
         for start in range(0, rows.shape[0], BATCH):
-            done, signals = min(1.0, self.n_iter_ / GROWING), rows[start : start + BATCH]
-            Phi, recent, _ = online.step(Phi, self._recent, signals, done)
+            signals = rows[start : start + BATCH]
+            Phi, recent, _ = online.step(Phi, self._recent, signals, online.progress(n_atoms, self._seen))
+            self._seen += signals.shape[0]
             self.n_iter_ += 1
             if self.n_iter_ % REPLACING == 0:
                 atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence)
