@@ -96,5 +96,5 @@ def test_the_script_in_cluster(tmp_path):
     (code,) = python_blocks("docs/cluster.md")
     (tmp_path / "script.py").write_text(code)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "Dictionary(64x100, 3 rounds) 40000" in done.stdout
+    assert "Dictionary(64x100, 8 rounds) 40000" in done.stdout
     assert (tmp_path / "from-dask.npz").exists()

@@ -324,6 +324,15 @@ class TestSparsity:
         one, thousand = (learn(ArraySource(scale * signals), 20, sparsity=2, rounds=4).Phi for scale in (1.0, 1024.0))
         np.testing.assert_allclose(one, thousand, atol=1e-9)
 
+    @pytest.mark.parametrize("options", [{"sparsity": 2}, {"sparsity": 2, "nonnegative_atoms": True}])
+    def test_arrays_of_other_libraries(self, rng, options):
+        strict = pytest.importorskip("array_api_strict")
+        signals, _ = planted(rng, 500, noise=0.1)
+        learned = learn(ArraySource(strict.asarray(signals)), 20, rounds=8, **options)
+        assert type(learned.Phi) is type(strict.asarray(signals))
+        expected = learn(ArraySource(signals), 20, rounds=8, **options)
+        assert min(error(learned)) < 1.1 * min(error(expected))
+
     def test_nonnegative(self, rng):
         truth = unit(np.maximum(rng.standard_normal((12, 16)), 0)).T
         codes = np.where(rng.random((800, 12)) < 0.15, rng.random((800, 12)), 0)

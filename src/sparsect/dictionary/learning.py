@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import files
 from ..backend.array_checks import check_magnitude
-from ..backend.arrays import Array, from_numpy, namespace, on_host, to_numpy
+from ..backend.arrays import Array, from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import InputError, choice, real_number, reject, truth_value, whole_number
 from ..backend.devices import described
 from ..backend.locks import reserved
@@ -162,7 +162,7 @@ def learn(
         sample = Sample.drawn(source, validation, n_atoms, seed)
         check_magnitude("signals", sample.rows[np.isfinite(sample.rows)])
         whole_number("sparsity", sparsity, 1, min(n_atoms, sample.rows.shape[1]))
-        on_cpu = on_host(sample.like) if cluster is None else cluster.device in (None, "cpu")
+        on_cpu = is_numpy(namespace(sample.like)) if cluster is None else cluster.device in (None, "cpu")
         online = replace(online, coder=coder, code_iter=code_iter)
         procedure = Limited(source, sample, n_atoms, online, rounds, patience, seed, gather, on_cpu)
         settings = {"objective": "l0", "rounds": rounds, "patience": patience, "online": repr(online)}

@@ -64,7 +64,7 @@ class Online:
         Parameters
         ----------
         on_cpu : bool, optional
-            Whether signals are coded in main memory.
+            Whether signals are coded on a CPU, as NumPy arrays.
         fraction : float, optional
             Which fraction of learning is done; codes have fewer nonzeros at the beginning.
 

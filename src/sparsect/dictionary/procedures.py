@@ -186,7 +186,7 @@ class Limited:
     gather : callable
         Codes the batches of a source.
     on_cpu : bool
-        Whether it does so on a CPU.
+        Whether it does so on a CPU, in NumPy arrays.
     """
 
     source: Source
