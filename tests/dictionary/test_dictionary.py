@@ -346,8 +346,7 @@ class TestSparsity:
 
     def test_missing_entries(self, rng):
         signals, truth = planted(rng, 2000, 12, 14)
-        pattern = rng.random((6, 12)) < 0.2
-        signals[np.tile(pattern, (334, 1))[:2000]] = np.nan
+        signals[rng.random(signals.shape) < 0.15] = np.nan
         learned = learn(ArraySource(signals, missing="nan"), 14, sparsity=2, rounds=16)
         assert (np.abs(truth.T @ learned.Phi).max(axis=1) > 0.99).mean() > 0.8
 
@@ -372,6 +371,8 @@ class TestSparsity:
                 learn(ArraySource(signals), 3, sparsity=2)
         with pytest.raises(InputError, match=r"signals` must .*got infinite entries"):
             ArraySource(np.full((3, 3), np.inf), missing="nan")
+        with pytest.raises(InputError, match=r"signals` must .*got rows of NaN only"):
+            ArraySource(np.full((3, 3), np.nan), missing="nan")
         with pytest.raises(InputError, match=r"signals` must .*got 9 entries that are NaN"):
             ArraySource(np.full((3, 3), np.nan))
 

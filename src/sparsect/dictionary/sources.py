@@ -137,6 +137,8 @@ class ArraySource:
         xp = namespace(self._signals)
         if missing is not None and bool(xp.any(xp.isinf(self._signals))):
             raise reject("signals", "infinite entries", "have entries that are finite, or NaN if not measured")
+        if missing is not None and bool(xp.any(xp.all(xp.isnan(self._signals), axis=1))):
+            raise reject("signals", "rows of NaN only", "have at least one measured entry in each row")
         self.size = int(self._signals.shape[0])
         if self.size == 0:
             raise reject("signals", f"shape {tuple(self._signals.shape)}", "have at least one row")

@@ -9,16 +9,19 @@ from typing import Any
 
 from ..backend.arrays import Array, namespace, on_host
 from ..backend.devices import memory_errors, rows_at_a_time, summing
-from ..backend.norms import squared_norm
+from ..backend.norms import norm, squared_norm
 from ..operators import Operator
 from ..recover import recover
 from ..sets import SignalSet
 from ..solvers.base import Solver
+from .samples import completed
 from .sources import Batches
 from .store import Dictionary
 
 # Maximum number of nonzeros per code, or the set that contains the codes.
 Limit = int | SignalSet
+# How often entries that were not measured are estimated from codes.
+FILLS = 4
 # The fields of Statistics that are arrays.
 ARRAYS = ("codes_codes", "codes_signals", "usage")
 
@@ -118,8 +121,8 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
     operator : Operator
         Phi, shape (m, n).
     signals : array, shape (rows, m)
-        The batch, one signal per row. NaN marks entries that were not measured: codes fit the others, and in the sums
-        their values are those of ``Phi x``, as in the expectation-maximization algorithm.
+        The batch, one signal per row. NaN marks entries that were not measured: they are set to their means, and then
+        a few times to their values in ``Phi x``, for the codes x of the completed signals.
     coder : Solver
         The solver that codes.
     sparsity : int or SignalSet
@@ -142,25 +145,29 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
 
 def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
     xp = namespace(signals)
-    absent = xp.isnan(signals)
-    mask, measured = (
-        (absent, xp.where(absent, xp.zeros_like(signals), signals)) if bool(xp.any(absent)) else (None, signals)
-    )
-    options: dict[str, Any] = {"mask": mask, "max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
+    filled = completed(signals)
+    options: dict[str, Any] = {"max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
     with summing(signals):
-        result = recover(operator, measured, sparsity, coder, **options)
-        if mask is not None:
-            signals = xp.where(absent, xp.astype(operator.forward(result.x), signals.dtype), signals)
+        result = recover(operator, filled, sparsity, coder, **options)
+        errors, measured = result.residual_norm, signals
+        if filled is not signals:
+            absent = xp.isnan(signals)
+            for fill in range(FILLS + 1):
+                if fill:
+                    result = recover(operator, filled, sparsity, coder, **options)
+                filled = xp.where(absent, xp.astype(operator.forward(result.x), signals.dtype), signals)
+            errors = norm(filled - operator.forward(result.x))
+            measured = xp.where(absent, xp.zeros_like(signals), signals)
         codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
-        codes_signals = xp.astype(result.x.T @ signals, xp.float64)
+        codes_signals = xp.astype(result.x.T @ filled, xp.float64)
     # Correct the row sums, so that rounding does not give atoms a mean that the signals do not have.
-    sums = xp.astype(result.x.T @ xp.sum(signals, axis=1), xp.float64)
+    sums = xp.astype(result.x.T @ xp.sum(filled, axis=1), xp.float64)
     codes_signals += ((sums - xp.sum(codes_signals, axis=1)) / signals.shape[1])[:, None]
     return Statistics(
         codes_codes=codes_codes,
         codes_signals=codes_signals,
         usage=xp.astype(xp.count_nonzero(result.support, axis=0), xp.float64),
-        error=float(xp.sum(xp.astype(result.residual_norm, xp.float64) ** 2)),
+        error=float(xp.sum(xp.astype(errors, xp.float64) ** 2)),
         energy=float(xp.sum(squared_norm(measured))),
         count=int(signals.shape[0]),
     )

@@ -58,9 +58,8 @@ class DictionaryLearner(CodingEstimator):
         Number of rounds without a smaller error on signals held out after which learning ends with passes over all
         signals; for 'l0' only.
     missing : {'nan'}, optional
-        With 'nan', NaN in X marks entries that were not measured. Codes are fitted to the others, and updates use the
-        values that the dictionary gives. By default, NaN is refused. Rows that lack the same entries are coded
-        together; learning takes long if almost all rows lack different ones.
+        With 'nan', NaN in X marks entries that were not measured. While learning, they have the values that the
+        dictionary gives them; ``transform`` fits codes to the other entries. By default, NaN is refused.
     random_state : int, optional
         Seed, a non-negative integer; None is the same as 0.
     device : {'cpu', 'cuda', 'auto'}, optional
