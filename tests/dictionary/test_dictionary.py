@@ -108,6 +108,14 @@ class TestUpdate:
         np.testing.assert_array_equal(updated[2], spare[2])
         np.testing.assert_array_equal(np.delete(updated, 2, axis=0), np.delete(atoms, 2, axis=0))
 
+    def test_atoms_used_seldom_are_replaced(self, rng):
+        codes, signals = rng.standard_normal((50, 6)), rng.standard_normal((50, 9))
+        codes[3:, 2] = 0
+        statistics, spare = statistics_of(codes, signals), unit(rng.standard_normal((6, 9)))
+        atoms = optimal_directions(statistics)
+        assert with_replacements(atoms, statistics, spare, seldom=0.05)[0] is atoms
+        np.testing.assert_array_equal(with_replacements(atoms, statistics, spare, seldom=0.1)[0][2], spare[2])
+
     def test_of_two_atoms_that_are_nearly_the_same_the_one_used_more_stays(self, rng):
         atoms, spare = unit(rng.standard_normal((5, 30))), unit(rng.standard_normal((5, 30)))
         atoms[3] = -unit(atoms[1:2] + 0.001)

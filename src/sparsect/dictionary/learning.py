@@ -67,8 +67,8 @@ def learn(
     the dictionary is used. Most rounds learn from mini-batches of a sample of the signals: each step codes some
     signals, adds their statistics to those of earlier ones, which fade, and updates one atom after the other [1]_. At
     first little is remembered, so that atoms move freely, and codes have half the nonzeros; later, more. One round in
-    eight, at the end, is a pass over all signals with the method of optimal directions [2]_. Atoms that are not used,
-    or nearly the same as another one, are replaced by signals. The result is the dictionary of the round with the
+    eight, at the end, is a pass over all signals with the method of optimal directions [2]_. Atoms that few signals
+    use, or nearly the same as another one, are replaced by signals. The result is the dictionary of the round with the
     smallest error on signals that are held out.
 
     With ``'lp'``, learning is that of the paper: each round codes all signals by ADMM with a penalty, followed by the

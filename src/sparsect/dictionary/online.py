@@ -28,6 +28,8 @@ BATCH = 256
 MEMORY = (10.0, 300.0)
 # Codes have this fraction of the nonzeros at the beginning, and all of them after this fraction of learning.
 FEWER, RAMP = 0.5, 0.67
+# Atoms used less than this fraction of the mean are replaced: they fit a few signals, and others lack an atom.
+SELDOM = 0.1
 # Iterations of the annealed map, which codes where order-recursive matching pursuit does not: nonnegative codes, and on
 # GPUs.
 NONNEGATIVE_ITER, GPU_ITER = 10, 50

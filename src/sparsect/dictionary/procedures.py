@@ -11,7 +11,7 @@ import numpy as np
 from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, to_numpy
 from ..operators import as_operator
 from ..solvers.base import Solver
-from .online import BATCH, Online
+from .online import BATCH, SELDOM, Online
 from .samples import Sample, completed, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
@@ -263,7 +263,7 @@ class Limited:
             parts.append(new)
             report(step + 1)
         assert recent is not None
-        atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence)
+        atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence, SELDOM)
         return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent), sum(parts[1:], start=parts[0])
 
     def _passed(self, Phi: Array, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
@@ -276,5 +276,5 @@ class Limited:
         else:
             atoms = optimal_directions(total)
         spare = from_numpy(to_numpy(self._fresh(number + 1)), Phi)
-        atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence)
+        atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence, SELDOM)
         return Stage(namespace(atoms).astype(atoms.T, Phi.dtype)), total

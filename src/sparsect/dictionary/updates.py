@@ -69,9 +69,9 @@ def coordinate_descent(statistics: Statistics, atoms: Array, nonnegative: bool =
 
 
 def with_replacements(
-    atoms: Array, statistics: Statistics, spare: Array, max_coherence: float = 1.0
+    atoms: Array, statistics: Statistics, spare: Array, max_coherence: float = 1.0, seldom: float = 0.0
 ) -> tuple[Array, Statistics]:
-    """Replace atoms that almost no signal uses and, of two atoms that are nearly the same, the one used less.
+    """Replace atoms that few signals use and, of two atoms that are nearly the same, the one used less.
 
     Parameters
     ----------
@@ -83,6 +83,8 @@ def with_replacements(
         Atom j is replaced by row j, which has norm 1.
     max_coherence : float, optional
         The largest absolute inner product that two atoms may have.
+    seldom : float, optional
+        Atoms used less than this fraction of the mean are replaced. By default, only those that almost no signal uses.
 
     Returns
     -------
@@ -93,7 +95,7 @@ def with_replacements(
     """
     xp = namespace(atoms)
     usage = to_numpy(statistics.usage)
-    rare = max(1.0, RARE * statistics.count)
+    rare = max(1.0, RARE * statistics.count, seldom * usage.mean())
     replaced = (usage < rare) | (to_numpy(norm(atoms)) == 0)
     if max_coherence < 1:
         similar = np.triu(np.abs(to_numpy(atoms @ atoms.T)) > max_coherence, 1)

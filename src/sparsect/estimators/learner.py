@@ -12,7 +12,7 @@ from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
-from ..dictionary.online import BATCH, Online
+from ..dictionary.online import BATCH, SELDOM, Online
 from ..dictionary.samples import completed, starting_atoms
 from ..dictionary.statistics import Statistics
 from ..dictionary.updates import with_replacements
@@ -223,7 +223,7 @@ class DictionaryLearner(CodingEstimator):
             self._seen += signals.shape[0]
             self.n_iter_ += 1
             if self.n_iter_ % REPLACING == 0:
-                atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence)
+                atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence, SELDOM)
                 Phi = contiguous(atoms.T)
             self._recent = recent
         self._set_dictionary(Dictionary(Phi))
