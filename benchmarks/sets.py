@@ -1,8 +1,8 @@
 """What sets are worth: nonnegative, grouped and joint nonzeros beside methods made for them, and what a step costs.
 
 Run ``python benchmarks/sets.py`` after ``pip install sparsect[peers]``. Tables are printed and written to
-results/sets.md; ``--gpu`` measures the cost of a step on a GPU only, and appends nothing. The lead field is read from
-``--data``. Takes about twenty minutes.
+results/sets.md; with ``--cost`` or ``--gpu`` the cost of a step is measured instead, which needs a quiet machine, and
+written to results/sets-cost.md or results/sets-gpu.md. The lead field is read from ``--data``. Takes ten minutes.
 
 Every method is told the number of nonzeros (groups, sources). Where a method has a penalty instead, all penalties of a
 path are tried, and the one whose answer is closest to the truth is taken: no user could choose better.
@@ -283,9 +283,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=matrices.SHARED, help="folder with data/meg")
     parser.add_argument("--gpu", action="store_true", help="measure the cost of a step on a GPU, and nothing else")
+    parser.add_argument("--cost", action="store_true", help="measure the cost of a step, and nothing else")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     start = "A step of the annealed map, from the least time of five runs of 200 steps,"
+    if options.cost:
+        with machine.Report(HERE / "results" / "sets-cost.md", "What a step costs", ("numpy", "numba")) as report:
+            text = f"{start} 512 signals, 400x1000, float32, all cores; for joint supports, 128 signals at 4 times."
+            report.section("Steps", text, cost_table(gpu=False))
+        return
     if options.gpu:
         with machine.Report(HERE / "results" / "sets-gpu.md", "Sets on a GPU", ("numpy", "torch")) as report:
             text = f"{start} 32,768 signals, 400x1000, float32; for joint supports, 8,192 signals at 4 times."
@@ -311,8 +317,6 @@ def main():
         report.section("Joint supports", text, joint_table(options.data))
         text = f"SNR of x in dB, 400x1000 Gaussian Phi, groups of 4, 20 dB, {PROBLEMS} problems."
         report.section("Groups", text, group_table())
-        text = f"{start} 512 signals, 400x1000, float32, all cores; for joint supports, 128 signals at 4 times."
-        report.section("What a step costs", text, cost_table(gpu=False))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ from .backend.checks import reject
 from .run.result import Result, joined
 
 
-def recover_measured(
-    y: Any, m: int, mask: Any, recover_rows: Callable[[Array, IntArray, IntArray], Result]
-) -> tuple[Result, Array]:
+def recover_measured(y: Any, m: int, mask: Any, recover_rows: Callable[[Array, IntArray, IntArray], Result]) -> Result:
     """Recover rows from incomplete data, those with the same measurements at a time.
 
     Parameters
@@ -32,10 +30,8 @@ def recover_measured(
 
     Returns
     -------
-    result : Result
+    Result
         The result of all rows, with a batch axis.
-    y : array, shape (batch, m)
-        The data, with zeros where nothing was measured.
 
     Raises
     ------
@@ -56,15 +52,16 @@ def recover_measured(
         rows, kept = np.flatnonzero(of_rows.ravel() == number), np.flatnonzero(pattern)
         some = namespace(data).take(take_rows(data, rows), from_numpy(kept, data), axis=-1)
         parts.append((rows, recover_rows(some, rows, kept)))
-    result = joined(parts)
-    filled = namespace(data).where(from_numpy(measured, data), data, namespace(data).zeros_like(data))
-    return result, filled
+    return joined(parts)
 
 
 def _checked(mask: Any, shape: tuple[int, int]) -> BoolArray:
     """Return the mask with one row for each row of y."""
     refuse_masked("mask", mask)
-    found = to_numpy(mask) if hasattr(mask, "shape") else np.asarray(mask)
+    try:
+        found = to_numpy(mask) if hasattr(mask, "shape") else np.asarray(mask)
+    except ValueError:
+        raise reject("mask", "rows of different lengths", f"booleans of shape {shape[1:]} or {shape}") from None
     if found.dtype != np.bool_ or found.shape not in (shape, shape[1:]):
         got = f"an array of shape {found.shape} and dtype {found.dtype}"
         raise reject("mask", got, f"booleans of shape {shape[1:]} or {shape}, True where y was not measured")

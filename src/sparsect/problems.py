@@ -96,6 +96,8 @@ class Problem:
             y = y[None, ...]
         if joint:
             self.times = int(y.shape[1])
+            if sparsity.times not in (None, self.times):
+                raise reject("y", f"{self.times} times", f"have {sparsity.times} times, like the set")
             operator = operator if self.times == 1 else Repeated(operator, self.times)
             sparsity = JointSparse(sparsity.size, self.times)
             y = namespace(y).reshape(y, (y.shape[0], self.times * m))

@@ -12,7 +12,7 @@ from .backend.checks import reject, warn, whole_number
 from .kernels.thresholding import keep_largest
 from .operators import as_operator
 from .problems import Problem
-from .sets import DataSet, as_data_set, data_projection
+from .sets import DataSet, OwnData, as_data_set, data_projection
 
 
 def project_sparse(x: Any, sparsity: int) -> Array:
@@ -88,12 +88,13 @@ def project_data(x: Any, Phi: Any, y: Any, data_set: DataSet | None = None, nois
     xp = namespace(rows, problem.y)
     rows = xp.astype(rows, xp.result_type(rows.dtype, problem.y.dtype))
     data = data_projection(problem, data_set)
-    before = data.inverse.unconverged
+    own = isinstance(data_set, OwnData)
+    before = 0 if own else data.inverse.unconverged
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         moved = rows - data.correction(data.image(rows), *data.target(problem))[0]
     if not bool(xp.all(xp.isfinite(moved))):
         raise reject(
             "x", f"entries for which Phi x leaves the range of {rows.dtype}", "have a scale closer to that of y"
         )
-    warn([data.inverse.convergence_warning(before)])
+    warn([] if own else [data.inverse.convergence_warning(before)])
     return moved[0, :] if x.ndim == 1 and problem.single else moved

@@ -14,9 +14,10 @@ from .backend.array_checks import floating
 from .backend.arrays import Array, IntArray, on_host, to_numpy
 from .backend.checks import choice, reject, truth_value, warn
 from .backend.devices import place, too_many_rows
+from .backend.norms import row_norms
 from .missing_data import recover_measured
 from .operators import Operator, as_operator
-from .operators.rows import select_rows, whitened
+from .operators.rows import select_rows, whitened, whitening_matrix
 from .problems import Problem
 from .run import Snapshot, solve
 from .run.diagnosis import poor_fits
@@ -62,7 +63,7 @@ def recover(
     Phi : array, shape (m, n), SciPy sparse matrix, LinearOperator or Operator
         The measurement matrix or dictionary. Arrays may be NumPy, torch or CuPy arrays. To solve several problems with
         the same Phi, pass ``sparsect.as_operator(Phi)``: Phi is then factored only once.
-    y : array, shape (m,) or (batch, m)
+    y : array, shape (m,) or (batch, m); for joint supports (times, m) or (batch, times, m)
         The data. Each row is a separate signal. The result uses the array library and device of y, and the wider of the
         dtypes of Phi and y.
     sparsity : int, {'auto'}, SignalSet or object
@@ -78,11 +79,12 @@ def recover(
         and ``'annealed-difference-map'`` is recovery, a small error of x; ``Automatic("approximation")`` and
         ``AnnealedDifferenceMap("approximation")`` aim at a small error of Phi x.
     noise_norm : float or array, shape (batch,), optional
-        The norm (not squared) of the noise in y, one value or one for each row. If given, the Difference Map and the
+        The norm (not squared) of the noise in y, one value or one for each row: of all that was measured of the signal,
+        at all times. If given, the Difference Map and the
         Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
         soon as the residual is that small, and ``auto``, the annealed map, ``vamp`` and the support sampler take the
         noise level from it. Other methods reject it.
-    noise_std : array, shape (m,) or (m, m), optional
+    noise_std : float or array, shape (m,) or (m, m), optional
         The standard deviation of the noise of each measurement, or its covariance matrix. Phi and y are multiplied by a
         matrix W that makes the noise white with variance 1; ``noise_norm`` (about sqrt(m)) and
         ``result.residual_norm`` then refer to W y.
@@ -181,6 +183,8 @@ def recover(
         "scale_columns": scale_columns,
         "check_fit": truth_value("check_fit", check_fit),
     }
+    given = {"noise_std": noise_std is not None, "noise_norm": noise_norm is not None, "mask": mask is not None}
+    _check_own_data(solver, given | {"refit": bool(refit), "polish": bool(polish)})
     with too_many_rows():
         operator, placed = _placed(as_operator(Phi), y, device_for(solver, device), finite=mask is None)
 
@@ -213,6 +217,15 @@ def _solver(method: MethodName | Solver, data: Any) -> Solver:
     return dataclasses.replace(solver, data_set=as_data_set("data", data))
 
 
+def _check_own_data(solver: Solver, given: Mapping[str, bool]) -> None:
+    """Reject what has no meaning with a data set of the user's own."""
+    if solver.scales_columns:
+        return
+    for name, present in given.items():
+        if present:
+            raise reject(name, "a value with a data set of your own", "left out, because only your set knows the data")
+
+
 def _from_incomplete(
     operator: Operator,
     y: Any,
@@ -230,22 +243,27 @@ def _from_incomplete(
             raise reject(name, "a value with mask", "None, since several runs are made")
     if isinstance(sparsity, JointSparse):
         raise reject("mask", "a value with a joint support", "None")
+    m, batch = operator.shape[0], 1 if len(np.shape(y)) == 1 else len(y)
+    if noise_std is not None:
+        whitening_matrix("noise_std", noise_std, m)
+        noise_std = to_numpy(floating("noise_std", noise_std))
+    if noise_norm is not None:
+        noise_norm = np.broadcast_to(to_numpy(Problem(np.eye(1), np.ones((batch, 1)), 0, noise_norm).noise_norm), batch)
+    budget, sizes = options["max_seconds"], np.ones(batch)
 
     def rows_of(y: Array, rows: IntArray, kept: IntArray) -> Result:
-        def part(values: Any, places: IntArray, covariance: bool = False) -> Any:
-            if values is None or np.ndim(values) == 0:
-                return values
-            some = to_numpy(values)[places] if hasattr(values, "shape") else np.asarray(values)[places]
-            return some[:, places] if covariance and some.ndim == 2 else some
+        weights = noise_std
+        if noise_std is not None and noise_std.ndim:
+            weights = noise_std[kept] if noise_std.ndim == 1 else noise_std[np.ix_(kept, kept)]
+        measured = operator if kept.size == m else select_rows(operator, kept)
+        white = y if weights is None else whitened(measured, y, weights)[1]
+        sizes[rows] = row_norms(floating("y", white))
+        limits = {"check_fit": False, "max_seconds": None if budget is None else budget * rows.size / batch}
+        return solved(measured, y, weights, None if noise_norm is None else noise_norm[rows], **options | limits)
 
-        weights, level = part(noise_std, kept, covariance=True), part(noise_norm, rows)
-        whole = kept.size == operator.shape[0]
-        measured = operator if whole else select_rows(operator, kept)
-        return solved(measured, y, weights, level, **options | {"check_fit": False})
-
-    result, filled = recover_measured(y, operator.shape[0], mask, rows_of)
-    if options["check_fit"]:
-        warn((), poor_fits(Problem(operator, filled, 1, noise_norm), solver, result))
+    result = recover_measured(y, m, mask, rows_of)
+    if options["check_fit"] and not (isinstance(sparsity, int) and sparsity == 0):
+        warn((), poor_fits(Problem(np.eye(1), sizes[:, None], 1, noise_norm), solver, result))
     return result.first() if len(np.shape(y)) == 1 else result
 
 

@@ -79,7 +79,8 @@ def recover_unknown(
     """
     if not isinstance(solver, Automatic | AnnealedDifferenceMap):
         raise reject("sparsity", f"'auto' with {solver.name!r}", "a number, or 'auto' with the default method")
-    problem = Problem(operator, y, unsized, noise_norm)
+    sized: Any = unsized
+    problem = Problem(operator, y, dataclasses.replace(sized, size=1), noise_norm)
     problem = problem.take(np.arange(problem.batch), max(1, round(START * _most(problem))), single=problem.single)
     if noise_norm is None and solver.goal != "recovery":
         raise reject("sparsity", "'auto' for an approximation", "a number, or 'auto' with noise_norm")

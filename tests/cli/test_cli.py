@@ -220,7 +220,7 @@ BAD_SETS = {
     ),
     "a method without groups": (("--groups", "groups.npy", "-m", "ormp"), "'ormp', which does not take"),
     "a method without bounds": (("--nonnegative", "-m", "lars"), "'lars', which does not take"),
-    "polished": (("--nonnegative", "--polish"), "polish` must be False"),
+    "polished": (("--groups", "groups.npy", "--polish"), "polish` must be False"),
     "joint with a vector": (("--joint", "--data", "vector.npy"), "y` must have shape (times, 30) or"),
     "no file of noise": (("--noise-std", "no.npy"), "no.npy: no such file"),
     "noise of another length": (

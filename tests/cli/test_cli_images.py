@@ -60,7 +60,7 @@ class TestReconstruct:
             (("photos/0.png", "--width", 10), "image` must have at least 20x20"),
             (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
-            (("",), "no such file"),
+            (("",), "must be the name of a file"),
         ):
             done = called("reconstruct", *arguments)
             assert done.returncode == 2, done.stdout

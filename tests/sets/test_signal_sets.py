@@ -1,6 +1,7 @@
 """The sets of signals: exact projections, and recovery with every set, by every method that takes it."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -56,6 +57,26 @@ class TestProjections:
 
     def test_nothing_positive(self):
         np.testing.assert_array_equal(sets.Sparse(2, nonnegative=True).project([-1.0, -2.0, -3.0]), np.zeros(3))
+
+    def test_groups_of_any_scale(self):
+        chosen, x = sets.GroupSparse(1, [0, 0, 1, 1]), np.array([3.0, 1.0, 2.0, -5.0])
+        for scale in (1e-200, 1.0, 1e200):
+            np.testing.assert_array_equal(chosen.project(scale * x), scale * np.array([0, 0, 2, -5]))
+
+    def test_joint_signals_have_times(self):
+        x = np.array([[1.0, 2.0, 2.0], [0.0, 2.0, 0.0]])
+        expected = np.array([[0, 2, 0], [0, 2, 0]])
+        np.testing.assert_array_equal(sets.JointSparse(1).project(x), expected)
+        np.testing.assert_array_equal(sets.JointSparse(1, times=2).project(x.ravel()), expected.ravel())
+
+    def test_labels_are_copied(self):
+        labels = np.array([0, 0, 1, 1])
+        chosen = sets.GroupSparse(1, labels)
+        labels[:] = 0
+        np.testing.assert_array_equal(chosen.groups, [0, 0, 1, 1])
+
+    def test_infinite_bounds_are_none(self):
+        np.testing.assert_array_equal(sets.Sparse(1, low=-np.inf, high=np.inf).project([-3.0, 2.0]), [-3, 0])
 
     def test_complex_groups(self):
         x = np.array([3j, 1.0, 0.0, 4.0])
@@ -246,6 +267,32 @@ class TestBoundedFit:
             assert np.linalg.norm(Phi @ fitted[row] - y[row]) <= least * (1 + 1e-7)
             assert np.linalg.norm(Phi @ other[row] - y[row]) <= least * (1 + 1e-3)
 
+    def test_columns_that_cancel_each_other(self):
+        """The sum of the columns is the direction in which Phi is weakest."""
+        Phi = np.array([[1.0, -0.6], [0.0, 0.8], [0.0, 0.0]])
+        structure = sets.Sparse(2, nonnegative=True).structure(2)
+        for operator in (Phi, aslinearoperator(Phi)):
+            fitted = refit(sparsect.as_operator(operator), (Phi @ [1.0, 2.0])[None], np.full((1, 2), 0.5), structure)
+            np.testing.assert_allclose(fitted, [[1, 2]], atol=1e-6)
+
+    def test_greedy_selection_keeps_columns_whose_fit_is_zero_for_now(self):
+        """Nonnegative OMP fits all selected columns each time."""
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            Phi, y = rng.standard_normal((10, 15)), rng.standard_normal(10)
+            Phi /= np.linalg.norm(Phi, axis=0)
+            selected, rest = [], y
+            for _ in range(8):
+                correlation = Phi.T @ rest
+                correlation[selected] = 0
+                if correlation.max() <= 1e-12:
+                    break
+                selected.append(int(np.argmax(correlation)))
+                values, left = optimize.nnls(Phi[:, selected], y)
+                rest = y - Phi[:, selected] @ values
+            found = recover(Phi, y, sets.Sparse(8, nonnegative=True), "omp", check_fit=False)
+            assert found.residual_norm <= left * (1 + 1e-6)
+
 
 class Ordered:
     """A set of one's own: at most three nonzeros, all of them equal."""
@@ -286,6 +333,49 @@ class TestSetsOfOnesOwn:
         np.testing.assert_allclose(np.abs(np.fft.fft(result.x)), y, atol=1e-4)
         assert result.residual_norm.max() < 1e-4
 
+    def test_a_data_set_with_fewer_measurements_than_entries(self, rng):
+        Phi, x = rng.standard_normal((20, 40)), np.zeros((3, 40))
+        x[:, [4, 11, 30]] = rng.standard_normal((3, 3))
+        inverse = np.linalg.pinv(Phi)
+
+        class Affine:
+            def project(self, x, y):
+                return x - (x @ Phi.T - y) @ inverse.T
+
+        for method in ("difference-map", "alternating-map"):
+            own = recover(Phi, x @ Phi.T, 3, method, data=Affine(), scale_columns=False)
+            np.testing.assert_allclose(own.x, recover(Phi, x @ Phi.T, 3, method, scale_columns=False).x, atol=1e-4)
+        moved = sparsect.project_data(x + 1, Phi, x @ Phi.T, data_set=Affine())
+        np.testing.assert_allclose(moved @ Phi.T, x @ Phi.T, atol=1e-9)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"refit": True},
+            {"polish": True},
+            {"noise_std": np.ones(64)},
+            {"noise_norm": 1.0},
+            {"mask": np.zeros(64, dtype=bool)},
+            {"checkpoint": "run.npz"},
+        ],
+    )
+    def test_what_only_the_set_can_know(self, options):
+        (name,) = options
+        with pytest.raises(InputError, match=f"{name}` must be .*, got a .* with a .*set of your own"):
+            recover(np.eye(64), np.ones(64), 3, data=FourierModulus(), **options)
+
+    def test_checkpoints_of_a_set_of_signals(self):
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
+        with pytest.raises(InputError, match="checkpoint` must be None"):
+            recover(problem.Phi, problem.y, Ordered(), checkpoint="run.npz")
+
+    def test_balls(self):
+        problem = sparsect.random_problem(40, 80, 4, snr_db=20, batch=2, rng=0)
+        result = recover(problem.Phi, problem.y, 4, data=sets.Ball(), noise_norm=problem.noise_norm)
+        np.testing.assert_array_equal(
+            result.x, recover(problem.Phi, problem.y, 4, "difference-map", noise_norm=problem.noise_norm).x
+        )
+
     def test_data_sets(self, rng):
         problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
         for data in (sets.Affine(), sets.Relaxed(0.1)):
@@ -297,8 +387,13 @@ class TestSetsOfOnesOwn:
         ("project", "message"),
         [
             (lambda self, x: x[:, :2], r"sparsity.project` must yield points of the shape of x, got .*\(2, 2\)"),
-            (lambda self, x: 0.5 * x, "sparsity.project` must leave points of its set where they are"),
+            (
+                lambda self, x: 0.5 * x * (np.arange(80) < 3),
+                "sparsity.project` must leave points of its set where they are",
+            ),
             (lambda self, x: np.nan * x, "sparsity.project` must yield finite points"),
+            (lambda self, x: x, "sparsity.project` must yield at most 3 nonzeros"),
+            (lambda self, x: 1j * x, "sparsity.project` must yield points of dtype float64"),
         ],
     )
     def test_projections_that_are_none(self, project, message):
@@ -384,8 +479,26 @@ class TestMissingData:
         for operator in (Phi, aslinearoperator(Phi)):
             np.testing.assert_allclose(recover(operator, y, mask=mask, noise_std=std, **options).x, expected, atol=1e-6)
 
+    def test_arguments_for_all_rows_are_checked_first(self, rng):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        mask = rng.random(y.shape) < 0.1
+        np.testing.assert_array_equal(
+            recover(Phi, y, 8, mask=mask, noise_norm=[0.01]).x, recover(Phi, y, 8, mask=mask, noise_norm=0.01).x
+        )
+        for noise_std in (np.ones(81), np.ones(75)):
+            with pytest.raises(InputError, match=r"noise_std` must have shape \(80,\)"):
+                recover(Phi, y, 8, mask=mask, noise_std=noise_std)
+        with pytest.raises(InputError, match="noise_norm` must be one number, or one for each of 4 rows"):
+            recover(Phi, y, 8, mask=mask, noise_norm=[0.1, 0.2])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            recover(Phi, y, 8, mask=mask, noise_std=np.full(80, 1e-3))
+            recover(Phi, y, 0, mask=mask)
+
     def test_errors(self, rng):
         _, Phi, y, _ = signals(rng, "nonnegative")
+        with pytest.raises(InputError, match="mask` must be booleans"):
+            recover(Phi, y, 8, mask=[[True], [True, False]])
         with pytest.raises(InputError, match=r"mask` must leave at least one measurement in each row, got .* row 1"):
             recover(Phi, y, 8, mask=np.arange(4)[:, None] == np.ones((4, 80)))
         with pytest.raises(InputError, match=r"mask` must be booleans of shape \(80,\) or \(4, 80\)"):
@@ -405,6 +518,15 @@ class TestMissingData:
         (lambda: sets.Sparse(-1), "size` must be a whole number"),
         (lambda: sets.Sparse("all"), "size` must be one of 'auto'"),
         (lambda: sets.Sparse(3, low=0.1), "low` must be a number of at most 0"),
+        (lambda: sets.Sparse(3, nonnegative=True, low=np.zeros(3)), "low` must be a number of at most 0"),
+        (lambda: sets.Sparse("auto").project(np.ones(5)), "size` must be a number, except in recover"),
+        (lambda: sets.Sparse(1, nonnegative=True).project([1j, 2.0]), "x` must be real numbers"),
+        (lambda: sets.JointSparse(2, times=0), "times` must be a whole number"),
+        (lambda: sets.JointSparse(2).project(np.ones(4)), "x` must have shape"),
+        (lambda: recover(np.eye(4), np.ones((3, 4)), sets.JointSparse(2, times=2)), "y` must have 2 times"),
+        (lambda: sets.LevelSparse({0: 1, 1: 1}, [0, 1]), "sizes` must be 2 numbers"),
+        (lambda: recover(np.eye(4), np.ones(4), Ordered), "sparsity` must be an object of this class"),
+        (lambda: recover(np.eye(4), np.ones(4), 2, data=sets.Sparse(2)), "data` must be Affine"),
         (lambda: sets.Sparse(3, high=-1.0), "high` must be a number of at least 0"),
         (lambda: sets.Sparse(3, nonnegative=True, low=-1.0), "low` must be None or 0"),
         (lambda: sets.GroupSparse(2, [0, 2]), "groups` must have no empty groups"),
@@ -417,7 +539,7 @@ class TestMissingData:
             lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(1, [0, 1])),
             "groups` must have one label for each of",
         ),
-        (lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(5, [0, 1, 2, 3])), "sparsity` must be .* from 0 to 4"),
+        (lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(5, [0, 1, 2, 3])), "size` must be .* from 0 to 4"),
         (lambda: recover(np.eye(4) * 1j, np.ones(4), sets.Sparse(2, nonnegative=True)), "because x is complex"),
         (
             lambda: recover(np.eye(4), np.ones(4), sets.Sparse(2, high=1.0), polish=True),

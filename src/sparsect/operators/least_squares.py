@@ -6,7 +6,7 @@ gradients if entries have bounds.
 
 from __future__ import annotations
 
-from ..backend.arrays import Array, namespace
+from ..backend.arrays import Array, namespace, real_dtype
 from ..backend.norms import norm, squared_norm
 from ..kernels.fitting import corrects_rounding, fit, fit_bounded
 from ..kernels.thresholding import Structure, project
@@ -101,7 +101,9 @@ def _by_conjugate_gradients(operator: Operator, y: Array, support: Array) -> Arr
 def _by_projected_gradients(operator: Operator, y: Array, x: Array, structure: Structure) -> Array:
     """Fit within bounds by accelerated projected gradients (Beck and Teboulle 2009), restarted where they overshoot."""
     xp, support = namespace(x), x != 0
-    probe = xp.where(support, xp.ones_like(x), xp.zeros_like(x))
+    # Entries of many different sizes, so that no direction is left out.
+    sizes = xp.sin(xp.arange(1, x.shape[-1] + 1, dtype=real_dtype(x), device=x.device) ** 2)
+    probe = xp.where(support, sizes + 0 * x, xp.zeros_like(x))
     largest = 0 * norm(x)
     for _ in range(POWER):
         length = norm(probe)
@@ -116,6 +118,8 @@ def _by_projected_gradients(operator: Operator, y: Array, x: Array, structure: S
         moved = structure.clipped(xp.where(support, ahead - step * gradient, xp.zeros_like(x)))
         misfit = squared_norm(operator.forward(moved) - y)
         worse = (misfit > least)[:, None]
+        # Without acceleration, a step that is worse is too long.
+        step = xp.where(worse & (weight == 1), step / 2, step)
         next_weight = (1 + xp.sqrt(1 + 4 * weight**2)) / 2
         ahead = xp.where(worse, x, moved + (weight - 1) / next_weight * (moved - x))
         weight = xp.where(worse, xp.ones_like(weight), next_weight)

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, IntArray, NumpyArray, from_numpy, is_complex, namespace, take_rows, to_numpy
+from ..backend.arrays import (
+    Array,
+    IntArray,
+    NumpyArray,
+    from_numpy,
+    is_complex,
+    namespace,
+    real_dtype,
+    take_rows,
+    to_numpy,
+)
 from ..backend.checks import reject
 from .base import Operator
 from .dense import DenseOperator
@@ -125,18 +135,22 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
 
     def product(matrix: NumpyArray, r: Array) -> Array:
         xp, placed = namespace(r), from_numpy(matrix, r)
-        return r @ (placed if is_complex(matrix) else xp.astype(placed, r.dtype)).T
+        placed = placed if is_complex(matrix) else xp.astype(placed, real_dtype(r))
+        return r * placed if matrix.ndim == 1 else r @ (placed if is_complex(matrix) else xp.astype(placed, r.dtype)).T
 
     if operator.is_dense:
         Phi = operator.Phi
         return DenseOperator(product(W, Phi.T).T, operator.rank_tol), product(W, data)
+    if isinstance(operator, SparseOperator) and W.ndim == 1:
+        weighted = operator.Phi.multiply(W[:, None]).astype(operator.dtype).tocsr()
+        return SparseOperator(weighted, operator.rank_tol), product(W, data)
     conjugate = np.conj(W).T
     transformed = TransformedRows(operator, m, lambda r: product(W, r), lambda r: product(conjugate, r))
     return transformed, product(W, data)
 
 
 def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:
-    """Return the matrix that makes noise white, with variance 1.
+    """Return the factors, or the matrix, that make noise white, with variance 1.
 
     Parameters
     ----------
@@ -149,8 +163,8 @@ def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:
 
     Returns
     -------
-    numpy.ndarray, shape (m, m)
-        The inverse of the standard deviations, or of the Cholesky factor of the covariance.
+    numpy.ndarray, shape (m,) or (m, m)
+        The inverses of the standard deviations, or the inverse of the Cholesky factor of the covariance.
 
     Raises
     ------
@@ -165,7 +179,9 @@ def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:
     if noise.ndim == 1:
         if is_complex(noise) or not (noise > 0).all():
             raise reject(name, f"{noise.min()}", "positive numbers")
-        return np.diag(1 / noise)
+        return np.asarray(1 / noise)
+    if is_complex(noise) and not noise.imag.any():
+        noise = noise.real
     if not np.allclose(noise, noise.conj().T, rtol=1e-6, atol=1e-12 * np.abs(noise).max()):
         raise reject(name, "a matrix that is not symmetric", "a symmetric covariance matrix")
     values = np.linalg.eigvalsh(noise)

@@ -125,6 +125,8 @@ def solve(
         spent = seconds / max_seconds if max_seconds else 0.0
         return [min(1.0, max((now + i) / max(max_iter - 1, 1), spent + i * each)) for i in range(count)]
 
+    if checkpoint is not None and (problem.structure.nearest is not None or not solver.scales_columns):
+        raise reject("checkpoint", "a file with a set of your own", "None, because such a set cannot be compared")
     with reserved(checkpoint):
         saved = None if checkpoint is None else Checkpoint(checkpoint, run, trace, tol)
         try:

@@ -77,7 +77,8 @@ class Run:
             _check_polish(problem)
         if solver.compiled and solver.scales_columns and is_numpy(namespace(problem.y)):
             large = problem.batch * problem.operator.shape[1] >= LARGE
-            _compile(solver, to_numpy(problem.y).dtype, large, problem.structure.kinds, problem.times is not None)
+            settings = (problem.structure.kinds, problem.times is not None, problem.noise_norm is not None)
+            _compile(solver, to_numpy(problem.y).dtype, large, *settings)
         self.problem, self.solver = problem, solver
         self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
         if not solver.scale_free:
@@ -282,7 +283,7 @@ def _check_polish(problem: Problem) -> None:
 
 
 @lru_cache
-def _compile(solver: Solver, dtype: Any, large: bool, kinds: frozenset[Kind], joint: bool) -> None:
+def _compile(solver: Solver, dtype: Any, large: bool, kinds: frozenset[Kind], joint: bool, noise: bool) -> None:
     """Run the solver on a tiny problem to compile its kernels, for large batches those that are used only there."""
     # Columns resemble each other, and y is noise, so that no part of the default method is left out.
     (m, n), batch = TINY, LARGE // TINY[1] + 1 if large else 1
@@ -295,7 +296,7 @@ def _compile(solver: Solver, dtype: Any, large: bool, kinds: frozenset[Kind], jo
         chosen = GroupSparse(3, np.arange(n) // 2)
     elif Kind.LEVELS in kinds:
         chosen = LevelSparse([1, 2], np.arange(n) % 2)
-    tiny = Problem(Phi.astype(dtype), y.astype(dtype), chosen)
+    tiny = Problem(Phi.astype(dtype), y.astype(dtype), chosen, noise_norm=m if noise else None)
     with np.errstate(all="ignore"):
         state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
         solver.estimate(tiny, state)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, namespace, real_dtype
+from ..backend.arrays import Array, is_complex, namespace, real_dtype
 from ..backend.checks import reject
 from ..kernels.thresholding import Structure, project
 from ..operators import Operator
@@ -16,8 +16,8 @@ from ..operators.pseudo_inverse import PseudoInverse
 class SignalSet(ABC):
     """Base class of the sets A: what x may look like.
 
-    A set of your own need not be derived from this class: any object with a method ``project(x)``, which returns the
-    nearest point of the set for every row of x, and an attribute ``size``, the largest number of nonzeros, will do.
+    A set of your own is not derived from this class: it is any object with a method ``project(x)``, which returns the
+    nearest point of the set for every row of x, and an attribute ``size``, the largest number of nonzeros.
 
     Examples
     --------
@@ -65,7 +65,15 @@ class SignalSet(ABC):
         x = floating("x", x)
         if x.ndim == 0:
             raise reject("x", "a number", "an array with at least one dimension")
-        return project(x, self.structure(x.shape[-1]))
+        structure, xp = self.structure(x.shape[-1]), namespace(x)
+        if structure.bounded and is_complex(x):
+            raise reject("x", "complex numbers", "real numbers, because entries have bounds")
+        if not structure.grouped:
+            return project(x, structure)
+        # Squares of very large or small entries leave the range of the dtype.
+        largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
+        unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+        return xp.where(project(x / unit, structure) != 0, x, xp.zeros_like(x))
 
 
 class Measurements(Protocol):

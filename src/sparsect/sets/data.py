@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..backend.arrays import Array, namespace, real_dtype
+from ..operators.pseudo_inverse import PseudoInverse
 from .affine import Affine
 from .ball import Ball
 from .base import DataSet, Measurements
@@ -25,8 +26,28 @@ class DataProjection:
 
     def __init__(self, problem: Measurements, data_set: DataSet | None = None) -> None:
         self.data_set = data_set or (Affine() if problem.noise_norm is None else Ball())
-        self.inverse = problem.operator.pseudo_inverse
-        self.sparsity = problem.sparsity
+        self.length, self.sparsity = problem.operator.shape[1], problem.sparsity
+        self._operator = problem.operator
+
+    @property
+    def inverse(self) -> PseudoInverse:
+        """The pseudo-inverse of Phi."""
+        return self._operator.pseudo_inverse
+
+    def start(self, target: Array) -> Array:
+        """Return the image coordinates of x = 0.
+
+        Parameters
+        ----------
+        target : array, shape (batch, k)
+            The data in image coordinates.
+
+        Returns
+        -------
+        array, shape (batch, k)
+            Zeros.
+        """
+        return 0 * target
 
     def target(self, problem: Measurements) -> tuple[Array, Array]:
         """Compute the data of a problem in image coordinates and the radius allowed in each row.
@@ -110,8 +131,14 @@ class OwnProjection(DataProjection):
         The set B.
     """
 
-    def __init__(self, data_set: OwnData) -> None:
-        self.data_set, self._project = data_set, data_set.project
+    def __init__(self, problem: Measurements, data_set: OwnData) -> None:
+        super().__init__(problem, data_set)
+        self._project = data_set.project
+
+    def start(self, target: Array) -> Array:
+        """Return zeros of the length of x."""
+        xp, n = namespace(target), self.length
+        return xp.zeros((*target.shape[:-1], n), dtype=target.dtype, device=target.device)
 
     def target(self, problem: Measurements) -> tuple[Array, Array]:
         """Return the data, and radii of zero."""
@@ -151,4 +178,6 @@ def data_projection(problem: Measurements, data_set: DataSet | None = None) -> D
     DataProjection
         The projection.
     """
-    return OwnProjection(data_set) if isinstance(data_set, OwnData) else DataProjection(problem, data_set)
+    if isinstance(data_set, OwnData):
+        return OwnProjection(problem, data_set)
+    return DataProjection(problem, data_set)

@@ -87,7 +87,9 @@ def check_labels(name: str, labels: Any) -> IntArray:
     missing = np.setdiff1d(np.arange(min(int(found.max()) + 1, found.size)), found)
     if missing.size:
         raise reject(name, f"no entry with the number {missing[0]}", "have no empty groups: number them from 0 on")
-    return np.ascontiguousarray(found, dtype=np.int64)
+    copied: IntArray = np.array(found, dtype=np.int64)
+    copied.flags.writeable = False
+    return copied
 
 
 def check_length(name: str, labels: IntArray, n: int) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..backend.checks import reject
+from ..backend.array_checks import floating
+from ..backend.arrays import Array, namespace
+from ..backend.checks import reject, whole_number
 from ..kernels.thresholding import Layout, Structure
+from ..operators.repeated import joined
 from .base import SignalSet
 from .sparse import check_size, structure_size
 
@@ -24,7 +29,7 @@ class JointSparse(SignalSet):
         The largest number of nonzeros at a time. ``'auto'`` stands for an unknown number, see
         :func:`sparsect.recover`.
     times : int, optional
-        The number of times. In :func:`sparsect.recover` it is that of y.
+        The number of times; by default that of y in :func:`sparsect.recover`, and of x in ``project``.
 
     Notes
     -----
@@ -33,21 +38,45 @@ class JointSparse(SignalSet):
     Examples
     --------
     >>> from sparsect import sets
-    >>> sets.JointSparse(1, times=2).project([1.0, 2.0, 2.0, 0.0, 2.0, 0.0]).reshape(2, 3)
+    >>> sets.JointSparse(1).project([[1.0, 2.0, 2.0], [0.0, 2.0, 0.0]])
     array([[0., 2., 0.],
            [0., 2., 0.]])
     """
 
     size: int | str
-    times: int = 1
+    times: int | None = None
 
     def __post_init__(self) -> None:
         check_size("size", self.size)
+        if self.times is not None:
+            whole_number("times", self.times, 1)
+
+    def project(self, x: Any) -> Array:
+        """Project signals at several times onto the set.
+
+        Parameters
+        ----------
+        x : array, shape (..., times, n), or (..., times n) if the number of times is given
+            Points to project.
+
+        Returns
+        -------
+        array, of the shape of x
+            The nearest points of the set.
+        """
+        if self.times is not None:
+            return super().project(x)
+        x = floating("x", x)
+        if x.ndim < 2 or 0 in x.shape:
+            raise reject("x", f"shape {tuple(x.shape)}", "have shape (..., times, n), unless the set has times")
+        parts = dataclasses.replace(self, times=int(x.shape[-2])).project(joined(x))
+        return namespace(x).reshape(parts, x.shape)
 
     def structure(self, n: int) -> Structure:
         """Return the form of the set that the kernels use, for the entries of all times, one time after the other."""
-        if n % self.times:
-            raise reject("x", f"{n} entries", f"have a multiple of {self.times} entries, the same number for each time")
-        each = n // self.times
-        units = None if self.times == 1 else np.tile(np.arange(each), self.times)
+        times = self.times or 1
+        if n % times:
+            raise reject("x", f"{n} entries", f"have a multiple of {times} entries, the same number for each time")
+        each = n // times
+        units = None if times == 1 else np.tile(np.arange(each), times)
         return Structure(Layout(n, units), (structure_size(self.size, each),))

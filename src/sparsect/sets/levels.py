@@ -43,7 +43,7 @@ class LevelSparse(SignalSet):
     def __post_init__(self) -> None:
         levels = check_labels("levels", self.levels)
         counts = np.bincount(levels)
-        if not hasattr(self.sizes, "__len__") or len(self.sizes) != counts.size:
+        if isinstance(self.sizes, dict) or not hasattr(self.sizes, "__len__") or len(self.sizes) != counts.size:
             raise reject("sizes", shown(self.sizes), f"{counts.size} numbers, one for each level")
         sizes = tuple(
             whole_number(f"sizes[{level}]", size, 0, int(most))

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..backend.arrays import Array, namespace
+from ..backend.arrays import Array, is_complex, namespace
 from ..backend.checks import reject, shown, whole_number
 from ..backend.norms import norm
 from ..kernels.thresholding import Layout, Structure
 from .base import DataSet, SignalSet
-from .sparse import Sparse
 
 # A projection may move a point of its own set by this fraction of its norm.
 MOVED = 1e-3
@@ -40,11 +39,13 @@ def as_structure(sparsity: Any, n: int) -> Structure:
     if isinstance(sparsity, SignalSet):
         return sparsity.structure(n)
     if not callable(getattr(sparsity, "project", None)):
-        return Sparse(whole_number("sparsity", sparsity, 0, n)).structure(n)
+        return Structure(Layout(n), (whole_number("sparsity", sparsity, 0, n),))
+    if isinstance(sparsity, type):
+        raise reject("sparsity", f"the class {sparsity.__name__}", "an object of this class")
     if not hasattr(sparsity, "size"):
         raise reject("sparsity", f"{shown(sparsity)} without `size`", "have `size`, the largest number of nonzeros")
     size = whole_number("sparsity.size", sparsity.size, 0, n)
-    return Structure(Layout(n), (size,), nearest=checked_projection("sparsity", sparsity.project))
+    return Structure(Layout(n), (size,), nearest=checked_projection("sparsity", sparsity.project, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +89,19 @@ def as_data_set(name: str, data: Any) -> DataSet | None:
     InputError
         If it is anything else.
     """
-    if data is None or isinstance(data, DataSet):
+    if data is None or isinstance(data, OwnData):
         return data
-    if isinstance(data, type) or not callable(getattr(data, "project", None)):
-        own = "or an object with a method project(x, y)"
-        raise reject(name, shown(data), f"Affine(), Relaxed(alpha), Ball(), None, {own}")
+    own = callable(getattr(data, "project", None)) and not isinstance(data, type | SignalSet)
+    if isinstance(data, DataSet) and not own:
+        return data
+    if not own:
+        raise reject(
+            name, shown(data), "Affine(), Relaxed(alpha), Ball(), None, or an object with a method project(x, y)"
+        )
     return OwnData(data)
 
 
-def checked_projection(name: str, project: Any) -> Any:
+def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     """Return a projection of the user's own that is checked whenever it is used.
 
     Parameters
@@ -105,12 +110,14 @@ def checked_projection(name: str, project: Any) -> Any:
         The argument, for errors.
     project : callable
         The projection.
+    size : int, optional
+        The largest number of nonzeros of a point.
 
     Returns
     -------
     callable
-        The same projection, which raises an error if it returns something else than points of the same shape, or if it
-        moves the points that it has returned in its first use.
+        The same projection, which raises an error if it returns something else than real or complex points like x, if
+        they have too many nonzeros, or if it moves the points that it has returned in its first use.
     """
     used = False
 
@@ -120,9 +127,13 @@ def checked_projection(name: str, project: Any) -> Any:
         if getattr(found, "shape", None) != x.shape:
             got = f"a result of shape {getattr(found, 'shape', None)} for x of shape {tuple(x.shape)}"
             raise reject(f"{name}.project", got, "yield points of the shape of x")
+        if str(found.dtype) == "object" or (is_complex(found) and not is_complex(x)):
+            raise reject(f"{name}.project", f"a result of dtype {found.dtype}", f"yield points of dtype {x.dtype}")
         found = xp.astype(xp.asarray(found), x.dtype)
         if not bool(xp.all(xp.isfinite(found))):
             raise reject(f"{name}.project", "a result that is NaN or infinite", "yield finite points")
+        if size is not None and bool(xp.any(xp.count_nonzero(found, axis=-1) > size)):
+            raise reject(f"{name}.project", "a point with more nonzeros", f"yield at most {size} nonzeros, its size")
         if not used:
             used = True
             again = xp.asarray(project(found, *data))

@@ -48,12 +48,12 @@ class Sparse(SignalSet):
     def __post_init__(self) -> None:
         check_size("size", self.size)
         truth_value("nonnegative", self.nonnegative)
+        if self.low is not None and not _is_infinite(self.low):
+            real_number("low", self.low, "a number of at most 0, because x may be zero", high=0.0)
+        if self.high is not None and not _is_infinite(self.high):
+            real_number("high", self.high, "a number of at least 0, because x may be zero", low=0.0)
         if self.nonnegative and self.low is not None and self.low != 0:
             raise reject("low", f"{self.low} with nonnegative=True", "None or 0")
-        if self.low is not None:
-            real_number("low", self.low, "a number of at most 0, because x may be zero", high=0.0)
-        if self.high is not None:
-            real_number("high", self.high, "a number of at least 0, because x may be zero", low=0.0)
 
     def structure(self, n: int) -> Structure:
         """Return the form of the set that the kernels use."""
@@ -63,6 +63,11 @@ class Sparse(SignalSet):
             return Structure(Layout(n), (size,))
         below, above = -np.inf if low is None else float(low), np.inf if self.high is None else float(self.high)
         return Structure(Layout(n), (size,), np.full(n, below), np.full(n, above))
+
+
+def _is_infinite(bound: Any) -> bool:
+    """Whether a bound is an infinite number."""
+    return isinstance(bound, float) and np.isinf(bound)
 
 
 def check_size(name: str, size: Any) -> None:
@@ -92,7 +97,7 @@ def structure_size(size: int | str, most: int) -> int:
     Parameters
     ----------
     size : int or str
-        The number; for 'auto' it is found later, and a quarter of ``most`` is returned.
+        The number.
     most : int
         The number of units that there are.
 
@@ -104,6 +109,8 @@ def structure_size(size: int | str, most: int) -> int:
     Raises
     ------
     InputError
-        If there are fewer units.
+        If there are fewer units, or if the number is not known.
     """
-    return max(1, most // 4) if isinstance(size, str) else whole_number("sparsity", size, 0, most)
+    if isinstance(size, str):
+        raise reject("size", "'auto'", "a number, except in recover")
+    return whole_number("size", size, 0, most)

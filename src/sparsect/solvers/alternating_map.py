@@ -89,7 +89,7 @@ class AlternatingMap(Solver):
         """Start from P_A(P_B(0))."""
         data = data_projection(problem, self.data_set)
         target, radius = data.target(problem)
-        correction, _ = data.correction(0 * target, target, radius)
+        correction, _ = data.correction(data.start(target), target, radius)
         x = project(-correction, problem.structure)
         return AlternatingMapState(
             x=x,

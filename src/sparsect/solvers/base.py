@@ -264,6 +264,8 @@ def in_blocks(
             running, steps = some_steps(part, running, taken, goal[rows])
             taken += steps
             done = to_numpy(running.criterion) <= goal[rows]
+            for ended in (running.settled, running.failed):
+                done |= False if ended is None else to_numpy(ended)
             if taken < count and done.any():
                 places, parts = [*places, rows[done]], [*parts, running.take(np.flatnonzero(done))]
                 going = np.flatnonzero(~done)

@@ -136,7 +136,7 @@ class DifferenceMap(Solver):
         """Start from P_B(0), the x of smallest norm that agrees with the data."""
         data = data_projection(problem, self.data_set)
         target, radius = data.target(problem)
-        correction, image = data.correction(0 * target, target, radius)
+        correction, image = data.correction(data.start(target), target, radius)
         sparse = sparse_image = None
         if self.beta != 1:
             sparse = project(-correction, problem.structure)

@@ -83,8 +83,10 @@ def select_unit(problem: Problem, state: UnitPursuitState) -> UnitPursuitState:
     correlation = np.where(state.selected, 0, problem.operator.adjoint(state.residual))
     best = project(correlation, structure.resized(1)) != 0
     selected = state.selected | (structure.unit_sums(best.astype(np.float64)) > 0)
-    # A start inside the bounds: entries that would leave them are fixed at zero by the fit.
-    inside = structure.clipped(np.where(selected, np.where(state.x != 0, state.x, np.sign(correlation)), 0))
+    # All selected entries start inside the bounds, those at zero, too, so that the fit may use them.
+    ones = structure.clipped(np.ones_like(state.x))
+    away = np.where(ones != 0, ones, structure.clipped(-np.ones_like(state.x)))
+    inside = np.where(selected, np.where(state.x != 0, state.x, away), 0)
     x = refit(problem.operator, problem.y, inside.astype(state.x.dtype), structure)
     residual = problem.y - problem.operator.forward(x)
     criterion, taken = norm(residual), state.taken + 1

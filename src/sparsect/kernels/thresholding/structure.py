@@ -55,7 +55,8 @@ class Layout:
     """
 
     def __init__(self, n: int, units: IntArray | None = None, levels: IntArray | None = None) -> None:
-        self.n, self.units, self.levels = n, units, levels
+        # Copies, which the compiled kernels may use whether or not the originals can be written.
+        self.n, (self.units, self.levels) = n, (None if each is None else np.array(each) for each in (units, levels))
         self._placed: dict[str, Array] = {}
 
     @property

@@ -233,7 +233,7 @@ class Automatic(Solver):
         if self.goal == "recovery":
             return problem
         search, sampler = cast(AnnealedState, state.search), cast(SamplerState, state.sampler)
-        x = refit(problem.operator, problem.y, search.sparse)
+        x = refit(problem.operator, problem.y, search.sparse, problem.structure)
         least = narrow(namespace(sampler.least).sqrt(sampler.least), problem.y)
         misfit = namespace(x).minimum(norm(problem.operator.forward(x) - problem.y), least)
         return problem.with_noise_norm(COLD * misfit)
