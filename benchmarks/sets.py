@@ -26,7 +26,7 @@ from sparsect import sets
 HERE = Path(__file__).parent
 PROBLEMS, SEED = 10, 2026
 # Penalties relative to the smallest one at which everything is zero; mne suggests 0.2 to 0.8 for its own.
-PATH, REWEIGHTED = np.logspace(-0.1, -2.5, 25), (0.8, 0.4, 0.2, 0.1, 0.05, 0.02)
+PATH, REWEIGHTED = np.logspace(-0.1, -2.5, 25), (0.8, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
 
 
 def noisy(clean, decibels, generate):
@@ -311,7 +311,7 @@ def main():
         report.section("Positive regression coefficients", text, regression_table())
         text = (
             "SNR of x in dB and share of the places found. The penalties of the multi-task lasso and of mne's "
-            "reweighted mixed norm are the best of nine and of six, and their s largest sources are refitted. "
+            "reweighted mixed norm are the best of nine and of eight, and their s largest sources are refitted. "
             f"{PROBLEMS} problems."
         )
         report.section("Joint supports", text, joint_table(options.data))

@@ -25,11 +25,12 @@ class Result:
     Attributes
     ----------
     x : array, shape (batch, n), or (batch, times, n) for joint supports
-        The solutions, with at most ``sparsity`` nonzeros in each row.
+        The solutions, with at most ``sparsity`` nonzeros (groups, places) in each row. Other arrays of shape (batch, n)
+        below have the same shape as x.
     support : array of bool, shape (batch, n)
         True where x is not zero.
     residual_norm : array, shape (batch,)
-        The norm of the residual, ||Phi x - y||.
+        The norm of the residual, ||Phi x - y||, over all times of a signal.
     gap : array, shape (batch,), or None
         The distance between the two sets where the solver last compared them. None for solvers whose stopping criterion
         is not such a distance.
@@ -65,7 +66,7 @@ class Result:
     method : str
         The solver and its settings.
     sparsity : int or str
-        The number of nonzeros allowed, or ``'auto'``.
+        The number of nonzeros (groups, places) allowed, or ``'auto'``.
 
     Examples
     --------
