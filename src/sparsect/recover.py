@@ -184,7 +184,7 @@ def recover(
         "check_fit": truth_value("check_fit", check_fit),
     }
     given = {"noise_std": noise_std is not None, "noise_norm": noise_norm is not None, "mask": mask is not None}
-    _check_own_data(solver, given | {"refit": bool(refit), "polish": bool(polish)})
+    _check_own_data(solver, given | {"refit": truth_value("refit", refit), "polish": truth_value("polish", polish)})
     with too_many_rows():
         operator, placed = _placed(as_operator(Phi), y, device_for(solver, device), finite=mask is None)
 
@@ -243,7 +243,8 @@ def _from_incomplete(
             raise reject(name, "a value with mask", "None, since several runs are made")
     if isinstance(sparsity, JointSparse):
         raise reject("mask", "a value with a joint support", "None")
-    m, batch = operator.shape[0], 1 if len(np.shape(y)) == 1 else len(y)
+    data = floating("y", y, dimensions=(1, 2), finite=False)
+    m, batch = operator.shape[0], 1 if data.ndim == 1 else int(data.shape[0])
     if noise_std is not None:
         whitening_matrix("noise_std", noise_std, m)
         noise_std = to_numpy(floating("noise_std", noise_std))
@@ -264,7 +265,7 @@ def _from_incomplete(
     result = recover_measured(y, m, mask, rows_of)
     if options["check_fit"] and not (isinstance(sparsity, int) and sparsity == 0):
         warn((), poor_fits(Problem(np.eye(1), sizes[:, None], 1, noise_norm), solver, result))
-    return result.first() if len(np.shape(y)) == 1 else result
+    return result.first() if data.ndim == 1 else result
 
 
 def _placed(operator: Operator, y: Any, device: str | None, finite: bool) -> tuple[Operator, Any]:

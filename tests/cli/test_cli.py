@@ -216,7 +216,7 @@ BAD_SETS = {
     "huge labels": (("--groups", "far.npy"), "`--groups far.npy` must have no empty groups"),
     "more groups than there are": (
         ("--groups", "groups.npy", "--sparsity", "31"),
-        "sparsity` must be a whole number from 0 to 30, got 31",
+        "size` must be a whole number from 0 to 30, got 31",
     ),
     "a method without groups": (("--groups", "groups.npy", "-m", "ormp"), "'ormp', which does not take"),
     "a method without bounds": (("--nonnegative", "-m", "lars"), "'lars', which does not take"),

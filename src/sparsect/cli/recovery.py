@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
@@ -255,7 +256,10 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Proble
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     operator = as_operator(Phi)
     wanted = _wanted(options, operator.shape[1])
-    return Problem(operator, y, 0 if wanted == "auto" else wanted, options["noise_norm"], truth), wanted
+    known: Any = 0 if wanted == "auto" else wanted
+    if getattr(known, "size", None) == "auto":
+        known = dataclasses.replace(known, size=0)
+    return Problem(operator, y, known, options["noise_norm"], truth), wanted
 
 
 def _wanted(options: dict[str, Any], n: int) -> int | str | SignalSet:

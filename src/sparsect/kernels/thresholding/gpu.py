@@ -84,17 +84,18 @@ def largest(v, inside, s, guess, n):
 
 @triton.jit
 def project_row(
-    v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+    v, row, j, inside, s, guess, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
-    DEPTH: tl.constexpr,
+    DEPTH: tl.constexpr, REMEMBER: tl.constexpr,
 ):  # fmt: skip
     """Return the nearest point of A to a row v.
 
-    LEVEL holds the thresholds of the scores of units, DEPTH for each row: on entry guesses, which affect the speed but
-    not the result. LOW and HIGH are the bounds if BOUNDED. If SIZE > 0, there are COUNT units of up to SIZE entries:
-    UNITS holds the unit of each entry and MEMBERS the entries of each unit. Sums over units go through SCRATCH and
-    CHOSEN, which have room for n and for COUNT numbers in each row. If DEPTH > 1, entries have LEVELS, in each of which
-    COUNTS are kept.
+    If REMEMBER, LEVEL holds the thresholds of the scores of units, DEPTH for each row, from one call to the next. They,
+    or the ``guess``, affect the speed but not the result. LOW and HIGH are the bounds if BOUNDED.
+
+    If SIZE > 0, there are COUNT units of up to SIZE entries: UNITS holds the unit of each entry and MEMBERS the entries
+    of each unit. Sums over units go through SCRATCH and CHOSEN, which have room for n and for COUNT numbers in each row.
+    If DEPTH > 1, entries have LEVELS, in each of which COUNTS are kept.
     """
     point = v
     if BOUNDED:
@@ -110,8 +111,11 @@ def project_row(
         for member in range(SIZE):
             place = tl.load(MEMBERS + unit * SIZE + member, mask=there, other=n)
             energy += tl.load(SCRATCH + row * n + place, mask=there & (place < n), other=0)
-        kept, level = largest(tl.sqrt(tl.maximum(energy, 0)), there, s, tl.load(LEVEL + row), COUNT)
-        tl.store(LEVEL + row, level)
+        if REMEMBER:
+            guess = tl.load(LEVEL + row)
+        kept, level = largest(tl.sqrt(tl.maximum(energy, 0)), there, s, guess, COUNT)
+        if REMEMBER:
+            tl.store(LEVEL + row, level)
         tl.store(CHOSEN + row * COUNT + unit, kept.to(tl.int8), mask=there)
         tl.debug_barrier()
         keep = tl.load(CHOSEN + row * COUNT + tl.load(UNITS + j, mask=inside, other=0), mask=inside, other=0) != 0
@@ -124,18 +128,24 @@ def project_row(
             for depth in range(DEPTH):
                 part, place = own == depth, LEVEL + row * DEPTH + depth
                 size = tl.sum(part.to(tl.int32), 0)
-                chosen, level = largest(score, part, tl.load(COUNTS + depth), tl.load(place), size)
-                tl.store(place, level)
+                if REMEMBER:
+                    guess = tl.load(place)
+                chosen, level = largest(score, part, tl.load(COUNTS + depth), guess, size)
+                if REMEMBER:
+                    tl.store(place, level)
                 keep = keep | chosen
         else:
-            keep, level = largest(score, inside, s, tl.load(LEVEL + row), n)
-            tl.store(LEVEL + row, level)
+            if REMEMBER:
+                guess = tl.load(LEVEL + row)
+            keep, level = largest(score, inside, s, guess, n)
+            if REMEMBER:
+                tl.store(LEVEL + row, level)
     return tl.where(keep & inside, point, 0)
 
 
 @triton.jit(do_not_specialize=["s"])
 def _project(
-    V, FOUND, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+    V, FOUND, s, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
     n: tl.constexpr, BLOCK: tl.constexpr,
     BOUNDED: tl.constexpr, SIZE: tl.constexpr, COUNT: tl.constexpr, UNIT_BLOCK: tl.constexpr,
     DEPTH: tl.constexpr,
@@ -144,11 +154,9 @@ def _project(
     inside = j < n
     v = tl.load(V + row * n + j, mask=inside, other=0)
     guess = tl.sqrt(tl.sum(v * v, 0) / n)
-    for depth in range(DEPTH):
-        tl.store(LEVEL + row * DEPTH + depth, guess)
     point = project_row(
-        v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
-        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH,
+        v, row, j, inside, s, guess, V, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH, False,
     )  # fmt: skip
     tl.store(FOUND + row * n + j, point, mask=inside)
 
@@ -180,8 +188,8 @@ def advance_row(
         before = tl.load(place, mask=inside, other=0)
     v = x - 2 * w
     u = project_row(
-        v, row, j, inside, s, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
-        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH,
+        v, row, j, inside, s, goal, LEVEL, LOW, HIGH, UNITS, MEMBERS, SCRATCH, CHOSEN, LEVELS, COUNTS,
+        n, BOUNDED, SIZE, COUNT, UNIT_BLOCK, DEPTH, True,
     )  # fmt: skip
     change = relaxation * (u - x + w)
     tl.store(X + row * n + j, x + change, mask=inside)
@@ -276,8 +284,7 @@ def project(v: Array, structure: Structure) -> Array:
     rows = v.contiguous().reshape(-1, v.shape[-1])
     found = torch.empty_like(rows)
     arrays, flags = structure_arguments(structure, rows)
-    level = rows.new_empty((rows.shape[0], len(structure.counts)))
-    launch(_project, rows, found, structure.counts[0], level, *arrays, counts_kept(structure, rows), **flags)
+    launch(_project, rows, found, structure.counts[0], *arrays, counts_kept(structure, rows), **flags)
     return found.reshape(v.shape)
 
 
