@@ -94,7 +94,7 @@ def project_row(
     or the ``guess``, affect the speed but not the result. LOW and HIGH are the bounds if BOUNDED.
 
     If SIZE > 0, there are COUNT units of up to SIZE entries: UNITS holds the unit of each entry and MEMBERS the entries
-    of each unit. Sums over units go through SCRATCH and CHOSEN, which have room for n and for COUNT numbers in each row.
+    of each unit. Sums over units go through SCRATCH and CHOSEN, with room for n and for COUNT numbers in each row.
     If DEPTH > 1, entries have LEVELS, in each of which COUNTS are kept.
     """
     point = v
