@@ -94,6 +94,8 @@ __all__ = [
     "Solver",
     "SparseCoder",
     "SparseOperator",
+    "SparseRegressor",
+    "SparseRegressorCV",
     "StagewiseOMP",
     "State",
     "SubsampledDCT",
@@ -124,7 +126,7 @@ def __getattr__(name: str) -> Any:
     """Load images, tuning and the estimators on first use; the estimators import scikit-learn."""
     if name in ("images", "tuning"):
         return import_module(f".{name}", __name__)
-    if name in ("DictionaryLearner", "SparseCoder"):
+    if name in ("DictionaryLearner", "SparseCoder", "SparseRegressor", "SparseRegressorCV"):
         from . import estimators
 
         return getattr(estimators, name)

@@ -1,6 +1,7 @@
-"""Estimators for scikit-learn: sparse coding with a dictionary, and dictionary learning."""
+"""Estimators for scikit-learn: sparse coding, dictionary learning, and regression on few features."""
 
 from .coder import SparseCoder
 from .learner import DictionaryLearner
+from .regressor import SparseRegressor, SparseRegressorCV
 
-__all__ = ["DictionaryLearner", "SparseCoder"]
+__all__ = ["DictionaryLearner", "SparseCoder", "SparseRegressor", "SparseRegressorCV"]

@@ -1,0 +1,283 @@
+"""Best subsets of features of every size: features are added, exchanged and removed one at a time.
+
+Everything is computed from the normal equations. Of the Gram matrix, only the rows of features that have been selected
+are needed, so that there may be many features.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backend.arrays import FloatArray, IntArray
+
+# A feature is not selected if its squared distance from the span of the others is below this, relative to its square.
+DEPENDENT = 1e-9
+# A fit that leaves this part of the squared norm of the targets is exact, and larger subsets are not looked for.
+EXACT = 1e-20
+# Subsets are exchanged if that lowers the squared residual by this part: more than rounding errors do.
+GAIN = 1e-9
+# Rows of the Gram matrix that are computed together; those beyond the one that is needed are likely to be needed soon.
+AHEAD = 32
+# The largest number of passes over all sizes, and of exchanges in a subset for each of its features.
+PASSES, EXCHANGES = 10, 10
+# How often a part of a subset is replaced at random to leave a local optimum; less often if there are more exchanges to
+# compare than this, divided by that number. The part that is replaced.
+RESTARTS, COMPARED, REPLACED = 60, 5e4, 0.4
+
+
+class NormalEquations:
+    """The Gram matrix of the features and their products with the targets.
+
+    Parameters
+    ----------
+    X : array, shape (m, n)
+        The features, centred if there is an intercept; columns of zeros are never selected.
+    Y : array, shape (m, targets)
+        The targets, which have one subset in common.
+
+    Attributes
+    ----------
+    squares : array, shape (n,)
+        The diagonal of the Gram matrix.
+    b : array, shape (targets, n)
+        The products of targets and features.
+    energy : float
+        The squared norm of the targets.
+    fits : int
+        The number of subsets that have been fitted.
+    """
+
+    def __init__(self, X: FloatArray, Y: FloatArray) -> None:
+        self.fits = 0
+        self._X, self._rows, self._where = X, np.empty((0, X.shape[1])), np.full(X.shape[1], -1)
+        self.squares = np.einsum("ij,ij->j", X, X)
+        self.b: FloatArray = Y.T @ X
+        self.energy = float(np.sum(Y * Y))
+
+    def rows(self, support: IntArray, likely: FloatArray | None = None) -> FloatArray:
+        """Return rows of the Gram matrix.
+
+        Parameters
+        ----------
+        support : array of int, shape (s,)
+            The features.
+        likely : array, shape (n,), optional
+            How much every feature promises; rows of the most promising ones are computed, too.
+
+        Returns
+        -------
+        array, shape (s, n)
+            Their products with all features.
+        """
+        missing = support[self._where[support] < 0]
+        if missing.size:
+            if likely is not None:
+                promise = np.where(self._where < 0, likely, -np.inf)
+                promise[missing] = -np.inf
+                more = min(AHEAD, promise.size - 1)
+                best = np.argpartition(-promise, more)[:more]
+                missing = np.concatenate([missing, best[np.isfinite(promise[best])]])
+            self._where[missing] = len(self._rows) + np.arange(missing.size)
+            self._rows = np.concatenate([self._rows, self._X[:, missing].T @ self._X])
+        found: FloatArray = self._rows[self._where[support]]
+        return found
+
+    @property
+    def promising(self) -> IntArray:
+        """The features whose rows have been computed so far."""
+        return np.flatnonzero((self._where >= 0) & (self.squares > 0))
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A subset of the features, and what changes if features come, go or are exchanged.
+
+    Attributes
+    ----------
+    support : array of int, shape (s,)
+        The features.
+    coefficients : array, shape (targets, s)
+        The least-squares fit.
+    residual : float
+        The squared norm of its residual.
+    loss : array, shape (s,)
+        By how much it grows if a feature is removed.
+    gain : array, shape (n,)
+        By how much it falls if a feature is added; negative if the feature must not be added.
+    exchange : array, shape (s, n)
+        By how much it falls if a feature is replaced by another one; minus infinity where that must not be done.
+    """
+
+    support: IntArray
+    coefficients: FloatArray
+    residual: float
+    loss: FloatArray
+    gain: FloatArray
+    exchange: FloatArray
+
+    @classmethod
+    def fitted(cls, equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
+        """Fit the targets by a subset.
+
+        With H the inverse of the Gram matrix of the subset, x = H b_S and V = H G_S, the residual has the correlations
+        c = b - x G_S with the features, whose squared distances from the span of the subset are d = diag(G - G_S' V).
+        Without feature p they are c + V_p x_p / H_pp and d + V_p^2 / H_pp. Adding feature k gains c_k^2 / d_k.
+
+        Parameters
+        ----------
+        equations : NormalEquations
+            The normal equations.
+        support : array of int, shape (s,)
+            The features.
+        likely : array, shape (n,), optional
+            See :meth:`NormalEquations.rows`.
+
+        Returns
+        -------
+        Subset
+            The subset.
+        """
+        equations.fits += 1
+        G, b, squares = equations.rows(support, likely), equations.b, equations.squares
+        H = np.linalg.inv(G[:, support])
+        x, V = b[:, support] @ H, H @ G
+        c, d, pivot = b - x @ G, squares - np.einsum("pk,pk->k", G, V), np.diag(H)
+        loss = np.sum(x * x, axis=0) / pivot
+        usable, least = squares > 0, DEPENDENT * squares
+        usable[support] = False
+        gain = np.where(usable & (d > least), np.sum(c * c, axis=0) / np.where(d > least, d, 1.0), -1.0)
+        after = sum(((row + V * (values / pivot)[:, None]) ** 2 for row, values in zip(c, x, strict=True)), 0 * V)
+        distance = d + V * V / pivot[:, None]
+        free = usable & (distance > least)
+        exchange = np.where(free, after / np.where(free, distance, 1.0) - loss[:, None], -np.inf)
+        return cls(support, x, equations.energy - float(np.sum(x * b[:, support])), loss, gain, exchange)
+
+
+def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
+    """Exchange features of a subset, one at a time, until no exchange lowers the residual.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        The normal equations.
+    support : array of int, shape (s,)
+        The features.
+    likely : array, shape (n,), optional
+        See :meth:`NormalEquations.rows`.
+
+    Returns
+    -------
+    Subset
+        A subset of the same size.
+    """
+    subset = Subset.fitted(equations, support, likely)
+    for _ in range(EXCHANGES * support.size):
+        place, feature = divmod(int(np.argmax(subset.exchange)), subset.gain.size)
+        if subset.exchange[place, feature] <= GAIN * subset.residual + EXACT * equations.energy:
+            break
+        support = subset.support.copy()
+        support[place] = feature
+        subset = Subset.fitted(equations, support, np.max(subset.exchange, axis=0))
+    return subset
+
+
+def best_subsets(equations: NormalEquations, largest: int) -> list[Subset]:
+    """Search for the best subset of every size.
+
+    Sizes are gone through upwards, where the best feature is added to the subset before, and downwards, where the least
+    important one is removed from the subset after. Every new subset is improved by exchanges. This is repeated until
+    no subset gets better.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        The normal equations.
+    largest : int
+        The largest size.
+
+    Returns
+    -------
+    list of Subset
+        The subsets of sizes 0, 1, 2, ...; fewer if features depend on each other, or if the fit is exact.
+    """
+    path = [Subset.fitted(equations, np.empty(0, dtype=np.int64))]
+    for _ in range(PASSES):
+        improved = False
+        for size in range(1, largest + 1):
+            before = path[size - 1]
+            feature = int(np.argmax(before.gain))
+            if before.gain[feature] <= EXACT * equations.energy:
+                break
+            known = path[size].residual if size < len(path) else math.inf
+            if before.residual - before.gain[feature] < known - GAIN * before.residual:
+                found = exchanged(equations, np.append(before.support, feature), before.gain)
+                path[size : size + 1] = [found]
+                improved = True
+        for size in range(len(path) - 2, 0, -1):
+            after = path[size + 1]
+            place = int(np.argmin(after.loss))
+            if after.residual + after.loss[place] < path[size].residual * (1 - GAIN):
+                path[size] = exchanged(equations, np.delete(after.support, place))
+                improved = True
+        if not improved:
+            break
+    return path
+
+
+def restarted(equations: NormalEquations, subset: Subset) -> Subset:
+    """Replace a part of a subset at random and improve it by exchanges, several times, and return the best one.
+
+    Only features take part that have looked promising before. There are fewer attempts if there are many features.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        The normal equations, from which the subset has been found.
+    subset : Subset
+        The subset.
+
+    Returns
+    -------
+    Subset
+        A subset of the same size, whose residual is not larger.
+    """
+    rng, size, promising = np.random.default_rng(0), subset.support.size, equations.promising
+    for _ in range(int(min(RESTARTS, COMPARED / max(subset.exchange.size, 1)))):
+        others = np.setdiff1d(promising, subset.support)
+        count = min(max(2, round(REPLACED * size)), size, others.size)
+        if count == 0:
+            break
+        kept = rng.permutation(subset.support)[count:]
+        found = exchanged(equations, np.concatenate([kept, rng.choice(others, count, replace=False)]))
+        if found.residual < subset.residual * (1 - GAIN):
+            subset = found
+    return subset
+
+
+def inclusion_probability(subset: Subset, samples: float) -> FloatArray:
+    """Estimate the probability of every feature of belonging to the subset.
+
+    For each of its places, the other features are taken as they are, and feature k has a probability proportional to
+    the likelihood of normal noise of unknown variance, ||residual||^-samples.
+
+    Parameters
+    ----------
+    subset : Subset
+        A subset that no exchange improves.
+    samples : float
+        The number of samples.
+
+    Returns
+    -------
+    array, shape (n,)
+        The probabilities.
+    """
+    left = max(subset.residual, np.finfo(np.float64).tiny)
+    likelihood = np.maximum(1 - np.minimum(subset.exchange, 0.0) / left, 1.0) ** (-samples / 2)
+    total = 1 + likelihood.sum(axis=1)
+    probability: FloatArray = np.minimum((likelihood / total[:, None]).sum(axis=0), 1.0)
+    probability[subset.support] = 1 / total
+    return probability
