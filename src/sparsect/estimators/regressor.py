@@ -24,6 +24,9 @@ from .subsets import NormalEquations, Subset, best_subsets, inclusion_probabilit
 
 # Centred columns smaller than this, relative to their largest entry before, are rounding errors of constant columns.
 CONSTANT = 1e-13
+# Sizes up to the first are compared by the criterion, and twice as many as long as the best one is in the upper half;
+# by cross-validation, sizes up to the second.
+FIRST, VALIDATED = 16, 50
 # A squared residual of this part of the squared norm of the targets is an exact fit.
 EXACT = 1e-14
 
@@ -142,32 +145,41 @@ def largest_size(samples: float, features: int) -> int:
     return int(max(1, min(limit, features, samples - 2)))
 
 
-def likeliest(path: Sequence[Subset], samples: float, features: int, targets: int) -> Subset:
-    """Choose a subset by the extended Bayesian information criterion (Chen and Chen 2008).
+def likeliest(equations: NormalEquations, samples: float) -> Subset:
+    """Find the best subset by the extended Bayesian information criterion (Chen and Chen 2008).
 
     Parameters
     ----------
-    path : sequence of Subset
-        The subsets of sizes 0, 1, 2, ...
-    samples, features, targets : float and int
-        The numbers of samples, of features, and of targets with this subset.
+    equations : NormalEquations
+        The normal equations, of targets of norm 1.
+    samples : float
+        The number of samples.
 
     Returns
     -------
     Subset
-        The one with the smallest criterion.
+        The subset with the smallest criterion.
 
     Notes
     -----
     The criterion, with m samples, n features, t targets and a subset of size s, is::
 
-        m t log ||residual||^2 + s t log(m) + 2 log binomial(n, s)
+        m sum_t log ||residual_t||^2 + s t log(m) + 2 log binomial(n, s)
     """
-    s = np.arange(len(path))
-    residuals = np.maximum([subset.residual for subset in path], EXACT * max(path[0].residual, 1e-300))
-    ways = gammaln(features + 1) - gammaln(s + 1) - gammaln(features - s + 1)
-    criterion = targets * (samples * np.log(residuals) + s * math.log(max(samples, 1.0))) + 2 * ways
-    return path[int(np.argmin(criterion))]
+    targets, features = equations.b.shape
+    limit, size = largest_size(samples, features), FIRST
+    path: list[Subset] = []
+    while True:
+        path = best_subsets(equations, min(size, limit), path)
+        s = np.arange(len(path))
+        residuals = np.maximum([subset.residuals for subset in path], EXACT)
+        ways = gammaln(features + 1) - gammaln(s + 1) - gammaln(features - s + 1)
+        fit = samples * np.log(residuals).sum(axis=1)
+        criterion = fit + targets * s * math.log(max(samples, 1.0)) + 2 * ways
+        best = int(np.argmin(criterion))
+        if 2 * best <= size or len(path) <= size:
+            return path[best]
+        size *= 2
 
 
 class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -218,11 +230,14 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         """Check the samples and the parameters that say what is asked of the coefficients."""
         for name in ("fit_intercept", "nonnegative", "joint"):
             truth_value(name, getattr(self, name))
-        given = [name for name in ("nonnegative", "groups", "joint") if getattr(self, name) not in (False, None)]
+        asked = {"nonnegative": self.nonnegative, "groups": self.groups is not None, "joint": self.joint}
+        given = [name for name, value in asked.items() if value]
         if len(given) > 1:
             raise reject(given[1], f"a value together with {given[0]}", "left out")
         refuse_masked("X", X)
         refuse_masked("y", y)
+        if y is not None and np.asarray(y).dtype.kind == "f":
+            floating("y", np.asarray(y))
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=(np.float64, np.float32), ensure_all_finite=False
         )  # fmt: skip
@@ -230,8 +245,6 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         check_magnitude("X", X)
         check_magnitude("y", Y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise reject("sample_weight", "zeros only", "have positive entries")
         self._dtype, self._single = X.dtype, Y.ndim == 1
         X, Y = (np.asarray(array, dtype=np.float64) for array in (X, Y[:, None] if self._single else Y))
         return Samples(X, Y, weights, self.fit_intercept)
@@ -241,10 +254,11 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         """Whether subsets are found by exchanges of features; otherwise ``recover`` finds the coefficients."""
         return isinstance(self.method, str) and self.method == "auto" and not self.nonnegative and self.groups is None
 
-    def _equations(self, samples: Samples) -> Iterator[tuple[Any, NormalEquations]]:
-        """Yield which targets have a subset of their own, and their normal equations."""
+    def _equations(self, samples: Samples) -> Iterator[tuple[IntArray, NormalEquations]]:
+        """Yield the targets that have a subset in common, and their normal equations."""
         targets = samples.targets.columns
-        for some in [slice(None)] if self.joint else [[target] for target in range(targets.shape[1])]:
+        each = np.arange(targets.shape[1])
+        for some in [each] if self.joint else each[:, None]:
             yield some, NormalEquations(samples.features.columns, targets[:, some])
 
     def _recovered(self, samples: Samples, sparsity: int | str) -> Any:
@@ -274,10 +288,12 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if self._exchanges:
             count = float(samples.weights.sum())
             for some, equations in self._equations(samples):
-                path = best_subsets(equations, largest_size(count, n) if size is None else size)
-                chosen = path[-1] if size is not None else likeliest(path, count, n, equations.b.shape[0])
+                chosen = likeliest(equations, count) if size is None else best_subsets(equations, size)[-1]
                 chosen = restarted(equations, chosen)
-                x[some] = _on(samples, chosen.support, some)
+                # More accurate than the solution of the normal equations.
+                columns = samples.features.columns[:, chosen.support]
+                fitted = np.linalg.lstsq(columns, samples.targets.columns[:, some], rcond=None)[0]
+                x[np.ix_(some, chosen.support)] = fitted.T
                 probability[some] = inclusion_probability(chosen, count * equations.b.shape[0])
                 self.n_iter_ = max(self.n_iter_, equations.fits)
         else:
@@ -299,19 +315,11 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
                 path = best_subsets(equations, max(sizes))
                 for place, size in enumerate(sizes):
                     subset = path[min(size, len(path) - 1)]
-                    x[place, some, subset.support[:, None]] = subset.coefficients.T
+                    x[place][np.ix_(some, subset.support)] = subset.coefficients
         else:
             for place, size in enumerate(sizes):
                 x[place] = self._recovered(samples, size).x
         return samples.model(x)
-
-
-def _on(samples: Samples, support: IntArray, targets: Any) -> FloatArray:
-    """Return the least-squares fit of some targets on a support."""
-    x = np.zeros((samples.targets.columns[:, targets].shape[1], samples.X.shape[1]))
-    columns = samples.features.columns[:, support]
-    x[:, support] = np.linalg.lstsq(columns, samples.targets.columns[:, targets], rcond=None)[0].T
-    return x
 
 
 class SparseRegressor(SubsetRegressor):
@@ -438,15 +446,17 @@ class SparseRegressorCV(SubsetRegressor):
     ----------
     sizes : array of int, optional
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
-        as in abess.
+        as in abess, or to 50 if that is less.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds.
     one_standard_error : bool, optional
         If True, take the smallest size whose error exceeds the least one by at most its standard error; otherwise the
         size of the least error. This gives fewer features that have nothing to do with the targets.
-    fit_intercept, nonnegative, joint : bool, optional
+    fit_intercept, nonnegative : bool, optional
         See :class:`SparseRegressor`.
     groups : array of int, shape (n_features,), optional
+        See :class:`SparseRegressor`.
+    joint : bool, optional
         See :class:`SparseRegressor`.
     method : str or Solver, optional
         See :class:`SparseRegressor`. With ``'auto'``, the subsets of all sizes are found together; otherwise every size
@@ -587,7 +597,7 @@ class SparseRegressorCV(SubsetRegressor):
         """Return the sizes to compare, in increasing order."""
         most = self._most(samples)
         if self.sizes is None:
-            return list(range(largest_size(count, most) + 1))
+            return list(range(min(largest_size(count, most), VALIDATED) + 1))
         if np.ndim(self.sizes) != 1 or len(self.sizes) == 0:
             raise reject("sizes", f"an object of type {type(self.sizes).__name__}", "a list of whole numbers")
         return sorted({whole_number("sizes", size, 0, most) for size in self.sizes})

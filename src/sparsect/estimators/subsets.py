@@ -7,7 +7,9 @@ are needed, so that there may be many features.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,8 +46,10 @@ class NormalEquations:
         The diagonal of the Gram matrix.
     b : array, shape (targets, n)
         The products of targets and features.
+    energies : array, shape (targets,)
+        The squared norms of the targets.
     energy : float
-        The squared norm of the targets.
+        Their sum.
     fits : int
         The number of subsets that have been fitted.
     """
@@ -55,7 +59,8 @@ class NormalEquations:
         self._X, self._rows, self._where = X, np.empty((0, X.shape[1])), np.full(X.shape[1], -1)
         self.squares = np.einsum("ij,ij->j", X, X)
         self.b: FloatArray = Y.T @ X
-        self.energy = float(np.sum(Y * Y))
+        self.energies: FloatArray = np.sum(Y * Y, axis=0)
+        self.energy = float(np.sum(self.energies))
 
     def rows(self, support: IntArray, likely: FloatArray | None = None) -> FloatArray:
         """Return rows of the Gram matrix.
@@ -101,10 +106,10 @@ class Subset:
         The features.
     coefficients : array, shape (targets, s)
         The least-squares fit.
-    residual : float
-        The squared norm of its residual.
+    residuals : array, shape (targets,)
+        The squared norms of its residuals.
     loss : array, shape (s,)
-        By how much it grows if a feature is removed.
+        By how much their sum grows if a feature is removed.
     gain : array, shape (n,)
         By how much it falls if a feature is added; negative if the feature must not be added.
     exchange : array, shape (s, n)
@@ -113,10 +118,15 @@ class Subset:
 
     support: IntArray
     coefficients: FloatArray
-    residual: float
+    residuals: FloatArray
     loss: FloatArray
     gain: FloatArray
     exchange: FloatArray
+
+    @cached_property
+    def residual(self) -> float:
+        """The squared norm of the residuals of all targets."""
+        return float(np.sum(self.residuals))
 
     @classmethod
     def fitted(cls, equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
@@ -153,7 +163,7 @@ class Subset:
         distance = d + V * V / pivot[:, None]
         free = usable & (distance > least)
         exchange = np.where(free, after / np.where(free, distance, 1.0) - loss[:, None], -np.inf)
-        return cls(support, x, equations.energy - float(np.sum(x * b[:, support])), loss, gain, exchange)
+        return cls(support, x, equations.energies - np.sum(x * b[:, support], axis=1), loss, gain, exchange)
 
 
 def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
@@ -184,7 +194,7 @@ def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray 
     return subset
 
 
-def best_subsets(equations: NormalEquations, largest: int) -> list[Subset]:
+def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subset] = ()) -> list[Subset]:
     """Search for the best subset of every size.
 
     Sizes are gone through upwards, where the best feature is added to the subset before, and downwards, where the least
@@ -197,13 +207,15 @@ def best_subsets(equations: NormalEquations, largest: int) -> list[Subset]:
         The normal equations.
     largest : int
         The largest size.
+    known : sequence of Subset, optional
+        Subsets of sizes 0, 1, 2, ... that were found before.
 
     Returns
     -------
     list of Subset
         The subsets of sizes 0, 1, 2, ...; fewer if features depend on each other, or if the fit is exact.
     """
-    path = [Subset.fitted(equations, np.empty(0, dtype=np.int64))]
+    path = list(known) or [Subset.fitted(equations, np.empty(0, dtype=np.int64))]
     for _ in range(PASSES):
         improved = False
         for size in range(1, largest + 1):
@@ -211,8 +223,8 @@ def best_subsets(equations: NormalEquations, largest: int) -> list[Subset]:
             feature = int(np.argmax(before.gain))
             if before.gain[feature] <= EXACT * equations.energy:
                 break
-            known = path[size].residual if size < len(path) else math.inf
-            if before.residual - before.gain[feature] < known - GAIN * before.residual:
+            least = path[size].residual if size < len(path) else math.inf
+            if before.residual - before.gain[feature] < least - GAIN * before.residual:
                 found = exchanged(equations, np.append(before.support, feature), before.gain)
                 path[size : size + 1] = [found]
                 improved = True
@@ -251,9 +263,10 @@ def restarted(equations: NormalEquations, subset: Subset) -> Subset:
         if count == 0:
             break
         kept = rng.permutation(subset.support)[count:]
-        found = exchanged(equations, np.concatenate([kept, rng.choice(others, count, replace=False)]))
-        if found.residual < subset.residual * (1 - GAIN):
-            subset = found
+        support = np.concatenate([kept, rng.choice(others, count, replace=False)])
+        eigenvalues = np.linalg.eigvalsh(equations.rows(support)[:, support])
+        if eigenvalues[0] > DEPENDENT * eigenvalues[-1]:
+            subset = min(subset, exchanged(equations, support), key=lambda found: found.residual)
     return subset
 
 

@@ -1,0 +1,290 @@
+"""Regression on few features: scikit-learn's own checks, exhaustive search, and what users may pass."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sparsect
+from sparsect import InputError, SparseRegressor, SparseRegressorCV
+from sparsect.estimators.subsets import NormalEquations, Subset, best_subsets
+
+pytestmark = pytest.mark.numerical
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [
+        SparseRegressor(),
+        SparseRegressor(2),
+        SparseRegressor(joint=True),
+        SparseRegressor(1, method="omp"),
+        SparseRegressor(1, nonnegative=True, max_iter=10),
+        SparseRegressorCV(),
+        SparseRegressorCV([0, 1], one_standard_error=True, joint=True),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def data():
+    """Forty features, of which three matter, in very different units."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 40)) * 10.0 ** rng.integers(-6, 7, 40) + 5
+    coef = np.zeros(40)
+    coef[[3, 17, 30]] = np.array([2.0, -1.0, 1.5]) / X.std(axis=0)[[3, 17, 30]]
+    return X, X @ coef + 7 + 0.3 * rng.standard_normal(100), coef
+
+
+def least_residual(X, y, size):
+    """The smallest sum of squares of any subset with an intercept."""
+
+    def residual(support):
+        model = LinearRegression().fit(X[:, support], y)
+        return np.sum((y - model.predict(X[:, support])) ** 2)
+
+    return min(residual(list(support)) for support in itertools.combinations(range(X.shape[1]), size))
+
+
+class TestSubsets:
+    def test_changes_are_those_of_fits(self, rng):
+        X, Y = rng.standard_normal((30, 8)), rng.standard_normal((30, 2))
+        equations, support = NormalEquations(X, Y), np.array([5, 1, 2])
+
+        def residual(columns):
+            return np.sum((Y - X[:, columns] @ np.linalg.lstsq(X[:, columns], Y)[0]) ** 2)
+
+        subset = Subset.fitted(equations, support)
+        np.testing.assert_allclose(subset.residual, residual(support))
+        assert subset.residuals.shape == (2,)
+        np.testing.assert_allclose(subset.coefficients.T, np.linalg.lstsq(X[:, support], Y)[0])
+        for place in range(3):
+            rest = np.delete(support, place)
+            np.testing.assert_allclose(subset.loss[place], residual(rest) - subset.residual)
+            for feature in (0, 3, 7):
+                exchanged = subset.residual - residual(np.append(rest, feature))
+                np.testing.assert_allclose(subset.exchange[place, feature], exchanged)
+        np.testing.assert_allclose(subset.gain[4], subset.residual - residual(np.append(support, 4)))
+        assert np.all(np.isneginf(subset.exchange[:, support]))
+
+    def test_rows_are_computed_when_needed(self, rng):
+        X = rng.standard_normal((30, 200))
+        equations = NormalEquations(X, X[:, :1])
+        np.testing.assert_allclose(equations.rows(np.array([7, 150])), X[:, [7, 150]].T @ X)
+        np.testing.assert_allclose(equations.rows(np.array([3, 7]), rng.random(200)), X[:, [3, 7]].T @ X)
+        assert 30 < equations.promising.size < 50
+
+    def test_known_subsets_are_continued(self, rng):
+        equations = NormalEquations(rng.standard_normal((60, 20)), rng.standard_normal((60, 1)))
+        whole, part = best_subsets(equations, 8), best_subsets(equations, 4)
+        continued = best_subsets(equations, 8, part)
+        assert [subset.support.size for subset in continued] == list(range(9))
+        np.testing.assert_allclose([s.residual for s in continued], [s.residual for s in whole], rtol=0.02)
+
+
+class TestSparseRegressor:
+    @pytest.mark.parametrize("correlation", [0.0, 0.9])
+    @pytest.mark.parametrize("size", [1, 3, 4])
+    def test_finds_the_best_subset(self, rng, correlation, size):
+        for _ in range(5):
+            X = rng.standard_normal((40, 12)) + (correlation / (1 - correlation)) ** 0.5 * rng.standard_normal((40, 1))
+            y = X[:, :3].sum(axis=1) + 2 * rng.standard_normal(40)
+            model = SparseRegressor(size).fit(X, y)
+            assert model.support_.sum() == size
+            np.testing.assert_allclose(np.sum((y - model.predict(X)) ** 2), least_residual(X, y, size))
+
+    def test_columns_of_any_scale(self, data):
+        X, y, coef = data
+        for model in (SparseRegressor(), SparseRegressor(3), SparseRegressorCV(one_standard_error=True)):
+            model.fit(X, y)
+            np.testing.assert_array_equal(model.support_, coef != 0)
+            scale = X[:, model.support_].std(axis=0)
+            plain = LinearRegression().fit(X[:, model.support_] / scale, y)
+            np.testing.assert_allclose(model.coef_[model.support_] * scale, plain.coef_)
+            np.testing.assert_allclose(model.predict(X), plain.predict(X[:, model.support_] / scale), atol=1e-6)
+            assert model.inclusion_probability_[model.support_].min() > 0.99
+            assert model.inclusion_probability_[~model.support_].max() < 0.01
+
+    def test_weights_are_repetitions(self, data, rng):
+        X, y, _ = data
+        weights = rng.integers(0, 4, 100)
+        weighted = SparseRegressor(5).fit(X, y, weights)
+        repeated = SparseRegressor(5).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+        np.testing.assert_allclose(weighted.coef_, repeated.coef_)
+        np.testing.assert_allclose(weighted.intercept_, repeated.intercept_)
+
+    def test_several_targets(self):
+        rng = np.random.default_rng(1)
+        X = rng.standard_normal((80, 30))
+        Y = np.stack([X[:, 1] + X[:, 2], 100 * (X[:, 2] - X[:, 9])], axis=1) + 0.1 * rng.standard_normal((80, 2))
+        own, joint = SparseRegressor(2).fit(X, Y), SparseRegressor(3, joint=True).fit(X, Y)
+        assert [np.flatnonzero(row).tolist() for row in own.support_] == [[1, 2], [2, 9]]
+        assert [np.flatnonzero(row).tolist() for row in joint.support_] == [[1, 2, 9], [1, 2, 9]]
+        assert own.predict(X).shape == (80, 2)
+        np.testing.assert_allclose(own.coef_[1], SparseRegressor(2).fit(X, Y[:, 1]).coef_)
+        assert np.flatnonzero(SparseRegressor(joint=True).fit(X, Y).support_[0]).tolist() == [1, 2, 9]
+
+    def test_groups_and_bounds(self, rng):
+        X, groups = rng.standard_normal((60, 20)), np.arange(20) // 4
+        y = X[:, 4:8] @ [1.0, -2.0, 1.0, 0.5] + 0.1 * rng.standard_normal(60)
+        model = SparseRegressor(1, groups=groups).fit(X, y)
+        np.testing.assert_array_equal(model.support_, groups == 1)
+        positive = SparseRegressor(2, nonnegative=True).fit(X, y)
+        assert positive.coef_.min() >= 0
+        assert positive.support_.sum() == 2
+
+    def test_a_method_of_recover(self, data):
+        X, y, coef = data
+        model = SparseRegressor(3, method=sparsect.SubspacePursuit()).fit(X, y)
+        np.testing.assert_array_equal(model.support_, coef != 0)
+        np.testing.assert_allclose(model.coef_, SparseRegressor(3).fit(X, y).coef_)
+        assert model.inclusion_probability_ is None
+
+    def test_fewer_samples_than_features(self, rng):
+        X = rng.standard_normal((30, 500))
+        y = 3 * X[:, 10] - 2 * X[:, 400]
+        assert np.flatnonzero(SparseRegressor().fit(X, y).support_).tolist() == [10, 400]
+        # An exact fit needs no further features.
+        assert SparseRegressor(100).fit(X, y).support_.sum() == 2
+
+    def test_degenerate_columns(self, rng):
+        X = rng.standard_normal((50, 6))
+        X[:, 1], X[:, 2] = 0.1, X[:, 0]
+        y = 2 * X[:, 0] + X[:, 4] + 0.1 * rng.standard_normal(50)
+        model = SparseRegressor(6).fit(X, y)
+        assert not model.support_[1]
+        assert model.support_[[0, 2]].sum() == 1
+        both = SparseRegressor(2).fit(X, y).inclusion_probability_[[0, 2]]
+        np.testing.assert_allclose(both, 0.5, atol=1e-6)
+        constant = SparseRegressor().fit(X, np.full(50, 3.3))
+        assert not constant.support_.any()
+        np.testing.assert_allclose(constant.predict(X), 3.3)
+        alone = SparseRegressor().fit(X[:, :1], y)
+        np.testing.assert_allclose(alone.coef_, LinearRegression().fit(X[:, :1], y).coef_)
+        assert SparseRegressor().fit(X[:, [1]], y).coef_.tolist() == [0.0]
+        mean = SparseRegressor(0).fit(X, y)
+        np.testing.assert_allclose(mean.predict(X), y.mean())
+
+    def test_without_intercept(self, rng):
+        X = rng.standard_normal((50, 10)) + 1
+        y = X[:, 2] + 3 + rng.standard_normal(50)
+        model = SparseRegressor(3, fit_intercept=False).fit(X, y)
+        assert model.intercept_ == 0
+        plain = LinearRegression(fit_intercept=False).fit(X[:, model.support_], y)
+        np.testing.assert_allclose(model.coef_[model.support_], plain.coef_)
+
+    def test_single_precision_stays(self, data):
+        X, y, _ = data
+        model = SparseRegressor(3).fit(X.astype(np.float32), y.astype(np.float32))
+        assert model.coef_.dtype == model.predict(X.astype(np.float32)).dtype == np.float32
+
+    def test_in_scikit_learn(self, data):
+        X, y, coef = data
+        search = GridSearchCV(SparseRegressor(), {"sparsity": [1, 3, 8]}).fit(X, y)
+        assert search.best_params_ == {"sparsity": 3}
+        X = X / X.std(axis=0)
+        pipeline = make_pipeline(PolynomialFeatures(2), StandardScaler(), SparseRegressor(3)).fit(X, y)
+        assert pipeline.score(X, y) > 0.95
+        selected = SelectFromModel(SparseRegressor(), threshold=1e-12).fit(X, y)
+        np.testing.assert_array_equal(selected.get_support(), coef != 0)
+
+    def test_data_frames(self, data):
+        pandas = pytest.importorskip("pandas")
+        X, y, _ = data
+        frame = pandas.DataFrame(X, columns=[f"column {k}" for k in range(40)])
+        model = SparseRegressor().fit(frame, pandas.Series(y))
+        assert model.feature_names_in_[model.support_].tolist() == ["column 3", "column 17", "column 30"]
+        selector = SelectFromModel(SparseRegressor(), threshold=1e-300).set_output(transform="pandas")
+        assert list(selector.fit_transform(frame, y).columns) == ["column 3", "column 17", "column 30"]
+
+    def test_errors(self, data):
+        X, y, _ = data
+        holes = X.copy()
+        holes[3, 4] = np.nan
+        with pytest.raises(InputError, match=r"X` must have finite entries only, got 1 entries that are NaN"):
+            SparseRegressor().fit(holes, y)
+        with pytest.raises(InputError, match=r"X` must have finite entries only"):
+            SparseRegressor().fit(X, y).predict(holes)
+        with pytest.raises(InputError, match=r"y` must have finite entries only"):
+            SparseRegressor().fit(X, np.where(y > np.median(y), np.nan, y))
+        with pytest.raises(InputError, match=r"sparsity` must be a whole number from 0 to 40, got 41"):
+            SparseRegressor(41).fit(X, y)
+        with pytest.raises(InputError, match=r"sparsity` must be one of 'auto', got 'atuo'"):
+            SparseRegressor("atuo").fit(X, y)
+        with pytest.raises(InputError, match=r"method` must .*got 'opm'.*Did you mean 'omp'"):
+            SparseRegressor(3, method="opm").fit(X, y)
+        with pytest.raises(InputError, match=r"joint` must be left out, got a value together with nonnegative"):
+            SparseRegressor(3, nonnegative=True, joint=True).fit(X, y)
+        with pytest.raises(InputError, match=r"groups` must have one label for each of the 40"):
+            SparseRegressor(1, groups=[0, 1]).fit(X, y)
+        with pytest.raises(InputError, match=r"X` must be an array without masked entries"):
+            SparseRegressor().fit(np.ma.masked_invalid(holes), y)
+
+
+class TestSparseRegressorCV:
+    def test_errors_are_those_of_the_folds(self, data):
+        X, y, _ = data
+        folds = KFold(4)
+        model = SparseRegressorCV([0, 2, 3, 6], cv=folds).fit(X, y)
+        found = model.cv_results_
+        for fold, (train, test) in enumerate(folds.split(X)):
+            for place, size in enumerate(found["sparsity"]):
+                # Few exchanges lead to the same subsets here, with and without restarts.
+                predicted = SparseRegressor(int(size)).fit(X[train], y[train]).predict(X[test])
+                np.testing.assert_allclose(found[f"split{fold}_error"][place], np.mean((predicted - y[test]) ** 2))
+        errors = np.array([found[f"split{fold}_error"] for fold in range(4)])
+        np.testing.assert_allclose(found["mean_error"], errors.mean(axis=0))
+        np.testing.assert_allclose(found["standard_error"], errors.std(axis=0, ddof=1) / 2)
+        assert model.sparsity_ == found["sparsity"][np.argmin(found["mean_error"])]
+
+    def test_path(self, data):
+        X, y, _ = data
+        model = SparseRegressorCV([4, 0, 3, 3]).fit(X, y)
+        assert model.cv_results_["sparsity"].tolist() == [0, 3, 4]
+        assert np.count_nonzero(model.path_, axis=1).tolist() == [0, 3, 4]
+        np.testing.assert_allclose(model.path_[1], SparseRegressor(3).fit(X, y).coef_)
+
+    def test_one_standard_error(self, rng):
+        X = rng.standard_normal((60, 40))
+        y = X[:, 0] + 0.3 * X[:, 1] + rng.standard_normal(60)
+        least, fewer = (SparseRegressorCV(one_standard_error=few).fit(X, y) for few in (False, True))
+        assert fewer.sparsity_ <= least.sparsity_
+        found = fewer.cv_results_
+        best = np.argmin(found["mean_error"])
+        allowed = found["mean_error"] <= found["mean_error"][best] + found["standard_error"][best]
+        assert fewer.sparsity_ == found["sparsity"][allowed].min()
+
+    def test_several_targets_and_methods(self, rng):
+        X = rng.standard_normal((60, 10))
+        Y = X[:, [1, 2]] + 0.1 * rng.standard_normal((60, 2))
+        model = SparseRegressorCV([0, 1, 2], joint=True, cv=TimeSeriesSplit(3)).fit(X, Y)
+        assert model.sparsity_ == 2
+        assert model.path_.shape == (3, 2, 10)
+        again = SparseRegressorCV([0, 1, 2], method="omp", cv=3, one_standard_error=True).fit(X, Y)
+        assert again.sparsity_ == 1
+        groups = SparseRegressorCV([0, 1, 2], groups=np.arange(10) // 2, cv=3, max_iter=50).fit(X, Y[:, 0])
+        assert groups.support_[:2].all()
+
+    def test_plot(self, data):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("agg")
+        X, y, _ = data
+        figure = SparseRegressorCV(range(6)).fit(X, y).plot()
+        assert [axes.get_xlabel() for axes in figure.axes] == ["number of features"] * 2
+        assert SparseRegressorCV(range(3)).fit(X, y).plot(figure.axes) is figure
+        matplotlib.pyplot.close(figure)
+
+    def test_sizes(self, data):
+        X, y, _ = data
+        with pytest.raises(InputError, match=r"sizes` must be a list of whole numbers, got an object of type int"):
+            SparseRegressorCV(3).fit(X, y)
+        with pytest.raises(InputError, match=r"sizes` must be a whole number from 0 to 40, got 99"):
+            SparseRegressorCV([3, 99]).fit(X, y)
