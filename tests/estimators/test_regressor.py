@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.feature_selection import SelectFromModel
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -181,6 +181,17 @@ class TestSparseRegressor:
         plain = LinearRegression(fit_intercept=False).fit(X[:, model.support_], y)
         np.testing.assert_allclose(model.coef_[model.support_], plain.coef_)
 
+    def test_ridge(self, rng):
+        X = rng.standard_normal((30, 6)) * [1, 5, 1, 1, 1, 1]
+        y = X @ [1.0, 1.0, 0.1, 0.0, 0.0, 0.0] + rng.standard_normal(30)
+        model = SparseRegressor(6, ridge=0.2).fit(X, y)
+        scaler = StandardScaler().fit(X)
+        plain = Ridge(0.2 * 30).fit(scaler.transform(X), y)
+        np.testing.assert_allclose(model.coef_ * scaler.scale_, plain.coef_)
+        np.testing.assert_allclose(model.intercept_ + model.coef_ @ scaler.mean_, plain.intercept_)
+        few = SparseRegressor(2, ridge=0.2).fit(X, y)
+        assert np.abs(few.coef_).sum() < np.abs(SparseRegressor(2).fit(X, y).coef_).sum()
+
     def test_single_precision_stays(self, data):
         X, y, _ = data
         model = SparseRegressor(3).fit(X.astype(np.float32), y.astype(np.float32))
@@ -251,6 +262,16 @@ class TestSparseRegressorCV:
         assert model.cv_results_["sparsity"].tolist() == [0, 3, 4]
         assert np.count_nonzero(model.path_, axis=1).tolist() == [0, 3, 4]
         np.testing.assert_allclose(model.path_[1], SparseRegressor(3).fit(X, y).coef_)
+
+    def test_ridges(self, rng):
+        X = rng.standard_normal((40, 30)) + rng.standard_normal((40, 1))
+        y = X[:, :10].sum(axis=1) + 10 * rng.standard_normal(40)
+        model = SparseRegressorCV(range(8), ridges=[0.0, 0.3]).fit(X, y)
+        errors = [SparseRegressorCV(range(8), ridges=ridge).fit(X, y).cv_results_["mean_error"] for ridge in (0, 0.3)]
+        assert model.ridge_ == (0.0, 0.3)[np.argmin(np.min(errors, axis=1))]
+        np.testing.assert_allclose(model.cv_results_["mean_error"], errors[int(model.ridge_ > 0)])
+        with pytest.raises(InputError, match=r"ridges` must be 0, got 0.3 with a method of recover"):
+            SparseRegressorCV(range(8), ridges=[0.3], method="omp").fit(X, y)
 
     def test_one_standard_error(self, rng):
         X = rng.standard_normal((60, 40))

@@ -39,6 +39,8 @@ class NormalEquations:
         The features, centred if there is an intercept; columns of zeros are never selected.
     Y : array, shape (m, targets)
         The targets, which have one subset in common.
+    ridge : float, optional
+        What is added to the diagonal of the Gram matrix: the penalty of squared coefficients. Residuals include it.
 
     Attributes
     ----------
@@ -54,10 +56,11 @@ class NormalEquations:
         The number of subsets that have been fitted.
     """
 
-    def __init__(self, X: FloatArray, Y: FloatArray) -> None:
-        self.fits = 0
+    def __init__(self, X: FloatArray, Y: FloatArray, ridge: float = 0.0) -> None:
+        self.fits, self._ridge = 0, ridge
         self._X, self._rows, self._where = X, np.empty((0, X.shape[1])), np.full(X.shape[1], -1)
-        self.squares = np.einsum("ij,ij->j", X, X)
+        squares = np.einsum("ij,ij->j", X, X)
+        self.squares = np.where(squares > 0, squares + ridge, 0.0)
         self.b: FloatArray = Y.T @ X
         self.energies: FloatArray = np.sum(Y * Y, axis=0)
         self.energy = float(np.sum(self.energies))
@@ -86,7 +89,9 @@ class NormalEquations:
                 best = np.argpartition(-promise, more)[:more]
                 missing = np.concatenate([missing, best[np.isfinite(promise[best])]])
             self._where[missing] = len(self._rows) + np.arange(missing.size)
-            self._rows = np.concatenate([self._rows, self._X[:, missing].T @ self._X])
+            products = self._X[:, missing].T @ self._X
+            products[np.arange(missing.size), missing] += self._ridge
+            self._rows = np.concatenate([self._rows, products])
         found: FloatArray = self._rows[self._where[support]]
         return found
 
