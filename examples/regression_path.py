@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LassoCV
 from sklearn.model_selection import KFold, cross_val_score
@@ -39,12 +40,14 @@ def main():
         print(f"  {names[feature]:8} {model.coef_[feature]:7.1f}   probability {probability:.2f}")
 
     folds = KFold(5, shuffle=True, random_state=1)
-    for name, other in (("SparseRegressorCV", model), ("LassoCV", LassoCV(cv=5))):
+    ridge = SparseRegressorCV(range(21), ridges=(0.03, 0.1, 0.3, 1.0))
+    lasso = LassoCV(alphas=30, tol=1e-3, max_iter=10_000)
+    for name, other in (("SparseRegressorCV", model), ("SparseRegressorCV with a ridge", ridge), ("LassoCV", lasso)):
         scores = cross_val_score(other, X, y, cv=folds)
-        print(f"R2 of {name}: {scores.mean():.3f}, {np.count_nonzero(other.fit(X, y).coef_)} features")
+        print(f"R2 of {name}: {scores.mean():.3f}, {np.count_nonzero(clone(other).fit(X, y).coef_)} features")
 
-    figure = model.fit(X, y).plot()
-    figure.suptitle("Diabetes: progression after a year, from 64 measurements, squares and products")
+    figure = model.plot(names=names)
+    figure.suptitle(f"Diabetes: progression after a year, from {len(names)} measurements, squares and products")
     figure.savefig(options.out, dpi=130)
     print(f"Written: {options.out}")
 

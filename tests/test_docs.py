@@ -1,4 +1,4 @@
-"""The code in README.md, CONTRIBUTING.md and docs/ runs as it stands."""
+"""The code in README.md, CONTRIBUTING.md, docs/ and examples/ runs as it stands."""
 
 import re
 import shlex
@@ -98,3 +98,11 @@ def test_the_script_in_cluster(tmp_path):
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "Dictionary(64x100, 8 rounds) 40000" in done.stdout
     assert (tmp_path / "from-dask.npz").exists()
+
+
+def test_example_of_regression(tmp_path):
+    script, picture = ROOT / "examples" / "regression_path.py", tmp_path / "path.png"
+    command = [sys.executable, str(script), "--out", str(picture)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "bmi" in done.stdout
+    assert picture.exists()

@@ -300,7 +300,10 @@ class TestSparseRegressorCV:
         X, y, _ = data
         figure = SparseRegressorCV(range(6)).fit(X, y).plot()
         assert [axes.get_xlabel() for axes in figure.axes] == ["number of features"] * 2
-        assert SparseRegressorCV(range(3)).fit(X, y).plot(figure.axes) is figure
+        assert "x17" in [text.get_text() for text in figure.axes[1].texts]
+        names = [f"feature {k}" for k in range(40)]
+        assert SparseRegressorCV(range(4)).fit(X, y).plot(figure.axes, names) is figure
+        assert "feature 17" in [text.get_text() for text in figure.axes[1].texts]
         matplotlib.pyplot.close(figure)
 
     def test_sizes(self, data):

@@ -386,9 +386,11 @@ class SparseRegressor(SubsetRegressor):
 
     Notes
     -----
-    The search is that of best-subset selection; see Zhu et al., "A polynomial algorithm for best-subset selection
-    problem", PNAS 2020. The criterion of 'auto' is that of Chen and Chen, "Extended Bayesian information criteria for
-    model selection with large model spaces", Biometrika 2008.
+    The least-squares fit is not shrunk, unlike the posterior mean that :func:`sparsect.recover` returns; neither of
+    them predicts better in general, and ``ridge`` is there for much noise. The search is that of best-subset selection;
+    see Zhu et al., "A polynomial algorithm for best-subset selection problem", PNAS 2020. The criterion of 'auto' is
+    that of Chen and Chen, "Extended Bayesian information criteria for model selection with large model spaces",
+    Biometrika 2008.
 
     Examples
     --------
@@ -582,13 +584,15 @@ class SparseRegressorCV(SubsetRegressor):
         self.path_[best] = self.coef_
         return self
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Any = None, names: Sequence[str] | None = None) -> Any:
         """Plot the errors of all sizes, and the coefficients.
 
         Parameters
         ----------
         axes : sequence of two matplotlib.axes.Axes, optional
             Where to plot the errors and the coefficients. By default a new figure is made.
+        names : sequence of str, optional
+            The names of the features. The default is ``feature_names_in_`` or, if X had none, x0, x1, ...
 
         Returns
         -------
@@ -605,16 +609,17 @@ class SparseRegressorCV(SubsetRegressor):
         errors.errorbar(sizes, found["mean_error"], found["standard_error"], marker="o", capsize=3)
         errors.set(xlabel="number of features", ylabel="mean squared error of the folds")
         curves = self.path_.reshape(len(sizes), -1)
-        used = np.flatnonzero(curves.any(axis=0))
-        coefficients.plot(sizes, curves[:, used])
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            for curve in used[self.coef_.ravel()[used] != 0]:
-                label = names[curve % self.n_features_in_]
-                coefficients.annotate(label, (sizes[-1], curves[-1, curve]), fontsize="small", annotation_clip=False)
+        coefficients.plot(sizes, curves[:, curves.any(axis=0)])
         coefficients.set(xlabel="number of features", ylabel="coefficient")
+        if names is None:
+            names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])
+        for place, value in enumerate(self.coef_.ravel()):
+            if value:
+                label = names[place % self.n_features_in_]
+                coefficients.annotate(label, (self.sparsity_, value), (3, 3), textcoords="offset points", fontsize=8)
         for each in axes:
             each.axvline(self.sparsity_, color="0.7", linestyle="--", zorder=0)
+            each.xaxis.get_major_locator().set_params(integer=True)
         return errors.figure
 
     def _sizes(self, samples: Samples, count: float) -> list[int]:
