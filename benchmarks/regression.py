@@ -343,7 +343,7 @@ TEXTS = {
     "subsets, which branch and bound has proven. *Proven*: problems for which that took less than 30,000 nodes. abess "
     "goes through all sizes up to 5, and y has norm 1,000, as its threshold for exchanges expects large numbers.",
     "real": "All features, their squares and products, standardized; five-fold cross-validation, repeated with other "
-    "folds. Breast cancer: the class as a number; a few samples have products far beyond those of all others, and a fit "
+    "folds. Breast cancer: the class as a number; a few samples have products far beyond all others, and a fit "
     "that is not shrunk may miss such a sample by several units. 1 - R2 and number of features: means over the folds.",
     "equations": "Lorenz's system: 5,000 states at steps of 0.002 with noise relative to their deviations, smoothed "
     "and differentiated by cubic polynomials in windows of 41 states. The seven terms of three equations are sought "
