@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from .run.diagnosis import poor_fits
 from .run.result import Result
 from .run.trace import Measure
 from .sets import JointSparse, SignalSet, Sparse, as_data_set
-from .solvers import METHODS, AlternatingMap, DifferenceMap, MethodName
+from .solvers import METHODS, MethodName
 from .solvers.base import Solver, check_solver, device_for
+from .solvers.two_sets import TwoSetMap
 from .unknown_sparsity import recover_unknown
 
 # The method that is used if none is given.
@@ -212,9 +213,10 @@ def _solver(method: MethodName | Solver, data: Any) -> Solver:
     solver = METHODS[choice("method", method, METHODS)]() if isinstance(method, str) else check_solver("method", method)
     if data is None:
         return solver
-    if not isinstance(solver, DifferenceMap | AlternatingMap):
+    if not isinstance(solver, TwoSetMap):
         raise reject("data", f"a set with {solver.name!r}", "given with difference-map and alternating-map only")
-    return dataclasses.replace(solver, data_set=as_data_set("data", data))
+    configured: Any = solver
+    return cast(Solver, dataclasses.replace(configured, data_set=as_data_set("data", data)))
 
 
 def _check_own_data(solver: Solver, given: Mapping[str, bool]) -> None:

@@ -2,6 +2,7 @@
 
 from .coder import SparseCoder
 from .learner import DictionaryLearner
-from .regressor import SparseRegressor, SparseRegressorCV
+from .regressor import SparseRegressor
+from .regressor_cv import SparseRegressorCV
 
 __all__ = ["DictionaryLearner", "SparseCoder", "SparseRegressor", "SparseRegressorCV"]

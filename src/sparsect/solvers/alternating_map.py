@@ -10,8 +10,9 @@ from ..backend.arrays import Array, epsilon, namespace
 from ..backend.norms import norm
 from ..kernels.thresholding import Kind, project
 from ..problems import Problem
-from ..sets import DataSet, OwnData, Relaxed, as_data_set, data_projection
-from .base import Solver, State
+from ..sets import DataSet, data_projection
+from .base import State
+from .two_sets import TwoSetMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class AlternatingMapState(State):
 
 
 @dataclass(frozen=True)
-class AlternatingMap(Solver):
+class AlternatingMap(TwoSetMap):
     """The Alternating Map x <- P_A(P_B(x)).
 
     The paper compares the Difference Map with it (section 2.1). It resembles ECME for known sparsity. The
@@ -65,25 +66,6 @@ class AlternatingMap(Solver):
     compiled: ClassVar[bool] = True
 
     data_set: DataSet | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data_set", as_data_set("data_set", self.data_set))
-
-    @property
-    def scale_free(self) -> bool:
-        """Whether the settings of B do not depend on the units of the data."""
-        return not isinstance(self.data_set, Relaxed | OwnData)
-
-    @property
-    def scales_columns(self) -> bool:
-        """Whether B does not have units of its own."""
-        return not isinstance(self.data_set, OwnData)
-
-    def misfit(self, problem: Problem, x: Array) -> Array:
-        """Return the norm of the residual or, for a set B of the user's own, the distance of x to it."""
-        if not isinstance(self.data_set, OwnData):
-            return super().misfit(problem, x)
-        return norm(x - self.data_set.project(x, problem.y))
 
     def init(self, problem: Problem) -> AlternatingMapState:
         """Start from P_A(P_B(0))."""

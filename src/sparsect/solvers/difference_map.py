@@ -16,8 +16,9 @@ from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import Kind, advance, project
 from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem
-from ..sets import DataSet, OwnData, Relaxed, as_data_set, data_projection
-from .base import Solver, State
+from ..sets import DataSet, data_projection
+from .base import State
+from .two_sets import TwoSetMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class DifferenceMapState(State):
 
 
 @dataclass(frozen=True)
-class DifferenceMap(Solver):
+class DifferenceMap(TwoSetMap):
     """The Difference Map, a search for a point in the intersection of two sets.
 
     A is the set of points with at most s nonzeros, and B is the set of points that agree with the data. One step is
@@ -114,23 +115,7 @@ class DifferenceMap(Solver):
 
     def __post_init__(self) -> None:
         settle_number(self, "beta", "any number but 0", nonzero=True)
-        object.__setattr__(self, "data_set", as_data_set("data_set", self.data_set))
-
-    @property
-    def scale_free(self) -> bool:
-        """Whether the settings of B do not depend on the units of the data."""
-        return not isinstance(self.data_set, Relaxed | OwnData)
-
-    @property
-    def scales_columns(self) -> bool:
-        """Whether B does not have units of its own."""
-        return not isinstance(self.data_set, OwnData)
-
-    def misfit(self, problem: Problem, x: Array) -> Array:
-        """Return the norm of the residual or, for a set B of the user's own, the distance of x to it."""
-        if not isinstance(self.data_set, OwnData):
-            return super().misfit(problem, x)
-        return norm(x - self.data_set.project(x, problem.y))
+        super().__post_init__()
 
     def init(self, problem: Problem) -> DifferenceMapState:
         """Start from P_B(0), the x of smallest norm that agrees with the data."""
