@@ -7,9 +7,11 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse
+from PIL import Image
 
 import sparsect
 from sparsect import images
+from sparsect.images.photograph import Photograph, read_photograph
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +45,29 @@ class TestReconstruct:
         # Nothing is fetched; a picture may spell http by chance.
         assert "http:" not in page
         assert "https:" not in page
+
+    def test_every_method_that_suits_images_with_two_numbers_of_atoms(self, called, photographs, tmp_path):
+        arguments = ("photos/0.png", "--method", "all", "-s", 3, "-s", 20, "--max-iter", 20, "--width", 40)
+        done = called("reconstruct", *arguments, "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert "vamp is left out: it is made for random matrices" in done.stdout
+        page = (tmp_path / "out" / "index.html").read_text()
+        rows = (tmp_path / "out" / "results.csv").read_text().splitlines()[1:]
+        for sparsity in ("3", "20"):
+            found = [row.split(",")[1] for row in rows if row.startswith(f"{sparsity},")]
+            missing = re.findall(rf"(\S+) found no codes with {sparsity} atoms", done.stdout)
+            assert sorted([*found, *missing, "vamp"]) == sorted(sparsect.METHODS)
+            assert {path.name for path in (tmp_path / "out" / f"{sparsity}-atoms").iterdir()} == {
+                f"{method}{end}" for method in found for end in (".png", "-difference.png", "-codes.npz")
+            }
+            assert f"<h2>{sparsity} atoms per patch</h2>" in page
+        assert "vamp is left out" in page
+        assert len(re.findall("Differences, [0-9]+ times enlarged", page)) == 2
+        assert page.count("milliseconds per patch</text>") == 2
+        assert page.count('<svg class="key"') == len(rows)
+        again = called("reconstruct", "photos/0.png", "-m", "vamp", "-s", 3, "--width", 40, "--max-iter", 5, "-q")
+        assert again.returncode == 0, again.stderr
 
     def test_the_photograph_is_not_overwritten(self, called, photographs, tmp_path):
         before = (photographs / "0.png").read_bytes()
@@ -83,6 +108,28 @@ class TestLearn:
         assert called(*arguments, "--out", "other.npz", "--quiet").returncode == 0
         other = sparsect.load_dictionary(tmp_path / "other.npz")
         assert 2 < max(numbers["nonzeros"] for numbers in other.rounds) <= 3
+
+    def test_colours_and_pages(self, called, photographs, tmp_path):
+        arguments = ("--atoms", 30, "--patch", 4, "--patches", 1000, "--rounds", 2, "--out", "colours.npz")
+        done = called("learn", "photos", "--colour", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert sparsect.load_dictionary(tmp_path / "colours.npz").Phi.shape == (48, 30)
+        done = called("atoms", "colours.npz", "--out", "colours.html", "--plot", "colours.svg")
+        assert done.returncode == 0, done.stderr
+        page = (tmp_path / "colours.html").read_text()
+        for words in ("30 atoms of 4x4x3 pixels", "those used most first", "Use of atoms", "Error of each round"):
+            assert words in page
+        assert (tmp_path / "colours.svg").exists()
+        listed = called("atoms").stdout
+        for name in ("8x8", "12x12", "20x20", "paper", "10,000,000"):
+            assert name in listed
+        for wrong, message in (
+            (("--sort", "size"), "--sort` must be one of 'use', 'frequency'"),
+            (("--out", "x.png"), "--out` must be a name that ends in .html"),
+        ):
+            done = called("atoms", "8x8", *wrong)
+            assert done.returncode == 2
+            assert message in done.stderr
 
     def test_learns_and_goes_on(self, called, photographs, tmp_path):
         arguments = ("learn", "photos", *self.OPTIONS, "--validation", "photos")
@@ -144,38 +191,78 @@ class TestRestore:
     def test_denoise(self, called, photographs, tmp_path, rng):
         image = images.read_image(photographs / "0.png")
         images.write_image(tmp_path / "noisy.png", image + 25 / 255 * rng.standard_normal(image.shape))
-        done = called("denoise", "noisy.png", "--truth", "photos/0.png", "--stride", 10)
+        done = called("denoise", "noisy.png", "--truth", "photos/0.png")
         assert done.returncode == 0, done.stderr
-        assert "noise estimated: sigma 2" in done.stdout
+        assert re.search(r"noise estimated: sigma 0.0?[019]\d+ \(2\d.\d of 255\)", done.stdout)
         before, after = _psnr(done.stdout)
         assert after > before + 5
         assert images.read_image(tmp_path / "noisy-denoised.png").shape == image.shape
+        page = (tmp_path / "noisy-denoised.html").read_text()
+        assert 'type="range"' in page
+        assert page.count("<img") == 11
+        assert "after minus truth, 4 times enlarged" in page
+        # Nothing is fetched; a picture may spell http by chance.
+        assert "http:" not in page
+        assert "https:" not in page
+
+    def test_depth_and_alpha_stay(self, called, tmp_path, rng):
+        levels = rng.integers(20_000, 40_000, size=(30, 40, 4)).astype(np.uint16)
+        Photograph(levels).write(tmp_path / "deep.png", levels / 65535)
+        done = called("denoise", "deep.png", "--sigma", "1/10", "--quality", "fast", "--no-page", "-q")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        clean = read_photograph(tmp_path / "deep-denoised.png").levels
+        assert clean.dtype == np.uint16
+        np.testing.assert_array_equal(clean[..., 3], levels[..., 3])
+        assert clean[..., :3].std() < levels[..., :3].std() / 2
+        assert not (tmp_path / "deep-denoised.html").exists()
+
+    def test_floating_point_files(self, called, tmp_path, rng):
+        np.save(tmp_path / "scan.npy", (40 + 3 * rng.standard_normal((30, 30))).astype(np.float32))
+        done = called("denoise", "scan.npy", "--sigma", 3, "--out", "clean.tif")
+        assert done.returncode == 0, done.stderr
+        clean = read_photograph(tmp_path / "clean.tif").levels
+        assert clean.dtype == np.float32
+        assert abs(clean.mean() - 40) < 1
+        assert clean.std() < 1
 
     def test_inpaint(self, called, photographs, tmp_path, rng):
         image = images.read_image(photographs / "1.png")
         mask = rng.random(image.shape) < 0.3
         images.write_image(tmp_path / "mask.png", mask.astype(float))
         images.write_image(tmp_path / "torn.png", np.where(mask, 0, image))
-        done = called("inpaint", "torn.png", "--mask", "mask.png", "--truth", "photos/1.png", "--stride", 10)
+        done = called("inpaint", "torn.png", "--mask", "mask.png", "--truth", "photos/1.png")
         assert done.returncode == 0, done.stderr
         before, after = _psnr(done.stdout)
         assert after > before + 10
+        found = images.read_image(tmp_path / "torn-inpainted.png")
+        np.testing.assert_array_equal(found[~mask], image[~mask])
+        assert (tmp_path / "torn-inpainted.html").exists()
 
     def test_errors(self, called, photographs, tmp_path):
-        images.write_image(tmp_path / "small.png", np.zeros((9, 9)))
+        images.write_image(tmp_path / "small.png", np.eye(9))
+        images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
+        frame = Image.new("RGB", (9, 9))
+        frame.save(tmp_path / "moving.gif", save_all=True, append_images=[Image.new("RGB", (9, 9), "white")])
         for arguments, message in (
             (("denoise", "photos/0.png", "--sigma", -3), "--sigma` must be a positive number"),
-            (("denoise", "photos/0.png", "--method", "lars"), "got a value with 'lars'"),
+            (("denoise", "photos/0.png", "--sigma", 25), "25 of 255 is 0.098"),
+            (("denoise", "photos/0.png", "--sigma", "25/x"), "a number or a fraction"),
+            (("denoise", "photos/0.png", "--quality", "good"), "--quality` must be one of"),
             (("denoise", "photos/0.png", "--out", "photos/0.png"), "would be overwritten"),
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
+            (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
+            (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
             (("denoise", "."), "must be a regular file, got a folder"),
             (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
+            (("inpaint", "photos/0.png", "--mask", "black.png"), "got an image without white pixels"),
+            (("inpaint", "photos/0.png", "--mask", "photos/1.png"), "of the pixels are neither"),
             (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
             done = called(*arguments)
             assert done.returncode == 2, done.stdout
             assert message in done.stderr
+            assert "Traceback" not in done.stderr
 
 
 def _psnr(output):

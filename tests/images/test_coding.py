@@ -292,6 +292,6 @@ def test_nonnegative_codes_from_the_command_line(called, signals, dictionary, tm
     done = called(*arguments)
     assert done.returncode == 2
     assert "got other values of sparsity" in done.stderr
-    done = called(*arguments, "--nonnegative", "--method", "ormp", "--out", "more")
+    done = called(*arguments, "--nonnegative", "--method", "lars", "--out", "more")
     assert done.returncode == 2
     assert "x: `method` must be one of auto" in done.stderr

@@ -1,4 +1,4 @@
-"""Patches, files, reconstruction, denoising and inpainting, on small images and a small dictionary."""
+"""Patches, files and reconstruction, on small images and a small dictionary."""
 
 import struct
 import zlib
@@ -6,7 +6,6 @@ import zlib
 import numpy as np
 import pytest
 import scipy.sparse
-import skimage
 from PIL import Image
 
 import sparsect
@@ -51,17 +50,6 @@ class TestPatchGrid:
         assert patches.shape == (9, 25)
         np.testing.assert_array_equal(patches[-1].reshape(5, 5), image[7:, 8:])
         np.testing.assert_array_equal(patches[1].reshape(5, 5), image[:5, 4:9])
-
-    def test_patches_that_touch_a_pixel(self):
-        pixels = np.zeros((12, 13), dtype=bool)
-        pixels[11, 0] = True
-        grid = PatchGrid(pixels.shape, 5, 4).touching(pixels)
-        assert grid.count == 1
-        expected = np.zeros((12, 13))
-        expected[7:, :5] = 1
-        np.testing.assert_array_equal(grid.cover, expected)
-        np.testing.assert_array_equal(grid.patches(expected, slice(0, 1)), np.ones((1, 25)))
-        assert PatchGrid(pixels.shape, 5, 4).touching(np.zeros_like(pixels)).count == 0
 
     def test_errors(self):
         with pytest.raises(InputError, match=r"image` must .*at least 8x8.*got 30x7 pixels"):
@@ -150,15 +138,15 @@ class TestFiles:
         for name, call in {
             "image": [
                 lambda: images.reconstruct(masked, 3, dictionary=small),
-                lambda: images.denoise(masked, 0.1, dictionary=small),
-                lambda: images.inpaint(masked, mask, dictionary=small),
+                lambda: images.denoise(masked, 0.1),
+                lambda: images.inpaint(masked, mask),
                 lambda: images.to_gray(masked),
                 lambda: images.resize(masked, 20),
                 lambda: images.write_image("never.png", masked),
                 lambda: images.estimate_sigma(masked),
                 lambda: images.difference(image, masked),
             ],
-            "mask": [lambda: images.inpaint(image, np.ma.masked_array(mask, mask), dictionary=small)],
+            "mask": [lambda: images.inpaint(image, np.ma.masked_array(mask, mask))],
             "truth": [lambda: images.psnr_db(masked, image)],
             "estimate": [lambda: images.psnr_db(image, masked)],
             "original": [lambda: images.difference(masked, image)],
@@ -217,7 +205,7 @@ class TestFolder:
             images.write_image(tmp_path / name, rng.random(shape))
         (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8nothing")
         (tmp_path / "notes.txt").write_text("no photograph")
-        monkeypatch.setattr("sparsect.images.files.CACHE_BYTES", 100)
+        monkeypatch.setattr("sparsect.images.folder.CACHE_BYTES", 100)
         folder = images.ImageFolder(tmp_path, smallest=10)
         assert [path.name for path in folder.paths] == ["a.png", "b.jpg"]
         assert [image.shape for image in folder] == folder.shapes == [(20, 30), (25, 20)]
@@ -262,6 +250,20 @@ class TestReconstruct:
         assert np.diff(seen.codes.matrix.indptr).max() <= 4
         codes = sparsect.recover(small.Phi, signals.astype(np.float32), 4, "omp").x
         np.testing.assert_allclose(seen.codes.matrix.toarray(), codes, atol=1e-3)
+
+    @pytest.mark.parametrize("block", [1000, 11])
+    def test_the_history_is_what_shorter_runs_reach(self, block, small, rng, monkeypatch):
+        monkeypatch.setattr("sparsect.images.approximate.BLOCK", block)
+        image = np.stack([smooth_image(rng) for _ in range(3)], axis=-1)
+        options = {"method": "omp", "dictionary": small}
+        seen = images.reconstruct(image, 6, record_at=(1, 2, 4), **options)
+        assert seen.history["iteration"].tolist() == [1, 2, 4, 6]
+        for iteration, found in zip(seen.history["iteration"], seen.history["patch_snr_db"], strict=True):
+            shorter = images.reconstruct(image, int(iteration), **options)
+            assert found == pytest.approx(shorter.patch_snr_db, abs=1e-3)
+            assert len(shorter.history["seconds"]) == 1
+        assert (np.diff(seen.history["seconds"]) > 0).all()
+        assert seen.history["seconds"][-1] == pytest.approx(seen.seconds)
 
     def test_blocks_do_not_show(self, small, rng, monkeypatch):
         image = smooth_image(rng)
@@ -325,92 +327,28 @@ class TestReconstruct:
             images.reconstruct(smooth_image(rng), 2, dictionary=Dictionary(np.eye(6, dtype=np.float32)))
 
 
-class TestDenoise:
-    @pytest.mark.parametrize("colour", [False, True])
-    def test_noise_is_removed(self, colour, small, rng):
-        image = np.stack([smooth_image(rng)] * 3, axis=-1) if colour else smooth_image(rng)
-        noisy = image + 0.1 * rng.standard_normal(image.shape).astype(np.float32)
-        clean = images.denoise(noisy, 0.1, dictionary=small)
-        assert clean.shape == image.shape
-        assert images.psnr_db(image, clean) > images.psnr_db(image, noisy) + 6
+class TestWatchingAReconstruction:
+    """The callback of reconstruct."""
 
-    def test_the_layout_in_memory_does_not_show(self, small, rng):
-        image = smooth_image(rng)
-        expected = images.denoise(image, 0.1, dictionary=small)
-        found = images.denoise(np.asfortranarray(image), 0.1, dictionary=small)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3)])
+    def test_images_on_the_way_end_at_the_result_and_do_not_change_it(self, shape):
+        cat = images.sample("chelsea")[:40, :60]
+        cat = cat if len(shape) == 3 else cat[..., 0]
+        seen = []
+        result = images.reconstruct(cat, 5, "omp", callback=lambda now: seen.append((now.seconds, now.image)))
+        np.testing.assert_array_equal(result.image, images.reconstruct(cat, 5, "omp").image)
+        assert len(seen) == 5 * (1 if cat.ndim == 2 else 3)
+        assert [seconds for seconds, _ in seen] == sorted(seconds for seconds, _ in seen)
+        np.testing.assert_allclose(seen[-1][1], result.image, atol=1e-6)
 
-    def test_sigma_is_estimated(self, rng):
-        image = smooth_image(rng, 100, 120)
-        noisy = image + 0.1 * rng.standard_normal(image.shape)
-        assert images.estimate_sigma(noisy) == pytest.approx(0.1, rel=0.1)
+    def test_channels_that_are_not_begun_are_shown_by_the_means_of_their_patches(self):
+        cat = images.sample("chelsea")[:40, :60]
+        seen = []
+        images.reconstruct(cat, 3, "omp", callback=lambda now: seen.append(now.image))
+        blue = cat[..., 2].reshape(2, 20, 3, 20).mean(axis=(1, 3)).repeat(20, axis=0).repeat(20, axis=1)
+        np.testing.assert_allclose(seen[0][..., 2], blue, atol=1e-6)
 
-    def test_sigma_agrees_with_scikit_image(self, rng):
-        pytest.importorskip("pywt")
-        clean = images.sample("astronaut")
-        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
-        expected = skimage.restoration.estimate_sigma(noisy, average_sigmas=True, channel_axis=-1)
-        assert images.estimate_sigma(noisy) == pytest.approx(expected, rel=0.05)
-
-    def test_psnr_is_that_of_scikit_image(self, rng):
-        clean = rng.random((20, 30, 3))
-        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
-        expected = skimage.metrics.peak_signal_noise_ratio(clean, noisy, data_range=1)
-        assert images.psnr_db(clean, noisy) == pytest.approx(expected, abs=1e-4)
-
-    def test_refused(self, small, rng):
-        image = smooth_image(rng)
-        with pytest.raises(InputError, match=r"sigma` must .*got -1"):
-            images.denoise(image, -1, dictionary=small)
-        with pytest.raises(InputError, match=r"noise_norm` must .*got a value with 'lars'"):
-            images.denoise(image, 0.1, "lars", dictionary=small)
-        for method in (3, object(), sparsect.DifferenceMap):
-            with pytest.raises(InputError, match=r"method` must .*got "):
-                images.denoise(image, 0.1, method, dictionary=small)
-
-
-class TestInpaint:
-    @pytest.mark.parametrize("colour", [False, True])
-    def test_missing_pixels_are_filled(self, colour, small, rng):
-        image = np.stack([smooth_image(rng) for _ in range(3)], axis=-1) if colour else smooth_image(rng)
-        mask = rng.random(image.shape[:2]) < 0.4
-        torn = image.copy()
-        torn[mask] = 0
-        whole = images.inpaint(torn, mask, dictionary=small)
-        np.testing.assert_array_equal(whole[~mask], image[~mask])
-        assert images.psnr_db(image, whole) > 30
-
-    def test_a_hole_wider_than_a_patch_is_filled(self, small, rng):
-        image = smooth_image(rng)
-        mask = np.zeros(image.shape, dtype=bool)
-        mask[5:35, 10:40] = True
-        whole = images.inpaint(np.where(mask, np.float32(0), image), mask, dictionary=small)
-        assert np.isfinite(whole).all()
-        assert np.abs(whole - image)[mask].mean() < 0.3
-
-    def test_one_known_pixel_is_enough_to_end(self, small, rng):
-        image, mask = smooth_image(rng, 16, 16), np.ones((16, 16), dtype=bool)
-        mask[3, 4] = False
-        whole = images.inpaint(np.where(mask, np.nan, image), mask, dictionary=small, passes=2)
-        np.testing.assert_allclose(whole, image[3, 4], atol=0.05)
-
-    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.uint16])
-    def test_white_is_one(self, dtype, small, rng):
-        white = True if dtype is np.bool_ else np.iinfo(dtype).max
-        whole = images.inpaint(np.full((16, 16), white, dtype), rng.random((16, 16)) < 0.3, dictionary=small, passes=2)
-        np.testing.assert_allclose(whole, 1, atol=0.05)
-
-    def test_nothing_missing_changes_nothing(self, small, rng):
-        image = smooth_image(rng)
-        np.testing.assert_array_equal(images.inpaint(image, np.zeros(image.shape, bool), dictionary=small), image)
-
-    def test_refused(self, small, rng):
-        image = smooth_image(rng)
-        with pytest.raises(InputError, match=r"mask` must .*got every pixel missing"):
-            images.inpaint(image, np.ones(image.shape, bool), dictionary=small)
-        with pytest.raises(InputError, match=r"mask` must .*got shape"):
-            images.inpaint(image, np.ones((3, 3), bool), dictionary=small)
-        with pytest.raises(InputError, match=r"mask` must .*got dtype float64"):
-            images.inpaint(image, np.zeros(image.shape), dictionary=small)
-        with pytest.raises(InputError, match=r"image` must .*got an object of type NoneType"):
-            images.inpaint(None, np.zeros(image.shape, bool), dictionary=small)
+    def test_it_can_stop_the_run(self):
+        cat = images.sample("chelsea")[:40, :60, 0]
+        result = images.reconstruct(cat, 9, "omp", callback=lambda now: now.iteration == 4)
+        assert result.codes.matrix.nnz == 4 * 6

@@ -1,16 +1,19 @@
 """Images and patches: reading and writing, reconstruction, denoising and inpainting."""
 
 from .compare import difference, psnr_db
-from .files import ImageFolder, read_image, resize, to_gray, write_image
+from .denoise import denoise, estimate_sigma
+from .files import read_image, resize, to_gray, write_image
+from .folder import ImageFolder
+from .inpaint import inpaint
 from .patch_source import PatchSource
 from .patches import PatchGrid
-from .reconstruct import Codes, Reconstruction, load_codes, reconstruct
-from .restore import denoise, estimate_sigma, inpaint
+from .reconstruct import Codes, PartialImage, Reconstruction, load_codes, reconstruct
 from .samples import sample
 
 __all__ = [
     "Codes",
     "ImageFolder",
+    "PartialImage",
     "PatchGrid",
     "PatchSource",
     "Reconstruction",

@@ -24,7 +24,7 @@ from ..dictionary.sources import digest
 from ..sets import Sparse
 from ..solvers.base import Solver, device_for
 from . import read_image, reconstruct
-from .files import IMAGE_SUFFIXES
+from .photograph import IMAGE_SUFFIXES
 from .reconstruct import decibels
 
 # Rows of an array in one partition.

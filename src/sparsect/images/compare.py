@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array
-from ..backend.checks import reject
+from ..backend.checks import real_number, reject
 from .files import pixels
 
 # A difference of minus this value is drawn black and of plus this value white, as in the paper.
 DIFFERENCE_SCALE = 0.3
 
 
-def difference(original: Array, image: Array) -> Array:
+def difference(original: Array, image: Array, scale: float = DIFFERENCE_SCALE) -> Array:
     """Return the difference of two images as an image that can be displayed.
 
-    The difference ``image - original`` is mapped to grey levels: 0 is mid-grey, -0.3 and below is black, 0.3 and above
-    is white.
+    The difference ``image - original`` is mapped to grey levels: 0 is mid-grey, ``-scale`` and below is black,
+    ``scale`` and above is white.
 
     Parameters
     ----------
@@ -27,6 +27,8 @@ def difference(original: Array, image: Array) -> Array:
         The reference image.
     image : array, same shape as ``original``
         The image to compare with it.
+    scale : float, optional
+        The difference that is drawn white. The default, 0.3, is that of the paper.
 
     Returns
     -------
@@ -45,7 +47,8 @@ def difference(original: Array, image: Array) -> Array:
     image, original = pixels("image", image), pixels("original", original)
     if image.shape != original.shape:
         raise reject("image", f"shape {image.shape}", f"have the shape of the original, {original.shape}")
-    shown: Array = np.clip(0.5 + (image - original) / (2 * DIFFERENCE_SCALE), 0, 1)
+    scale = real_number("scale", scale, "a positive number", 0.0, nonzero=True)
+    shown: Array = np.clip(0.5 + (image - original) / (2 * scale), 0, 1)
     return shown
 
 

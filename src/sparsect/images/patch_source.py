@@ -13,14 +13,14 @@ from ..backend.arrays import Array, from_numpy, namespace, to_numpy
 from ..backend.checks import reject, shown, whole_number
 from ..backend.devices import place
 from ..dictionary.sources import digest
-from .patches import cut
+from .patches import cut, planes
 
 # Number of images from which a batch is drawn. More images take longer to decode; with fewer, batches differ more.
 IMAGES_PER_BATCH = 16
 
 
 class PatchSource:
-    """Patches at random positions of grey images, with the mean of each patch removed.
+    """Patches at random positions of images, with the mean of each channel of a patch removed.
 
     Every batch is drawn with its own seed, from a few images only, so that images that are decoded on access
     (:class:`sparsect.images.ImageFolder`) need not all be in memory.
@@ -28,8 +28,9 @@ class PatchSource:
     Parameters
     ----------
     images : sequence of arrays
-        Arrays of shape (height, width) with values from 0 to 1, all of one array library; or a sequence with the
-        attributes ``shapes``, ``digest`` and ``on_device`` that returns such arrays on access.
+        Arrays of shape (height, width), or (height, width, 3) for colours, with values from 0 to 1, all of one array
+        library; or a sequence with the attributes ``shapes``, ``colour``, ``digest`` and ``on_device`` that returns
+        such arrays on access.
     patch : int
         Side of a patch in pixels.
     size : int
@@ -45,6 +46,8 @@ class PatchSource:
         Total number of patches.
     batches : int
         Number of batches.
+    colour : bool
+        Whether patches have colours: they are then rows of the red, the green and the blue pixels, one after the other.
 
     Examples
     --------
@@ -70,9 +73,14 @@ class PatchSource:
         self._batch_size = min(whole_number("batch_size", batch_size, 1), self.size)
         self.batches = -(-self.size // self._batch_size)
         if not hasattr(images, "shapes"):
-            images = [floating(f"images[{index}]", image, dimensions=(2,)) for index, image in enumerate(images)]
+            images = [floating(f"images[{index}]", image, dimensions=(2, 3)) for index, image in enumerate(images)]
+            for index, image in enumerate(images):
+                if image.ndim != images[0].ndim or image.shape[2:] not in ((), (3,)):
+                    accepted = "be grey like the first one" if images[0].ndim == 2 else "have three channels"
+                    raise reject(f"images[{index}]", f"shape {tuple(image.shape)}", accepted)
         self._images = images
-        shapes = np.array(getattr(images, "shapes", None) or [image.shape for image in images])
+        self.colour = getattr(images, "colour", False) if hasattr(images, "shapes") else images[0].ndim == 3
+        shapes = np.array(getattr(images, "shapes", None) or [image.shape[:2] for image in images])
         for index, shape in enumerate(shapes):
             if min(shape) < patch:
                 accepted = f"have at least {shown(patch)} in both directions"
@@ -92,8 +100,8 @@ class PatchSource:
 
         Returns
         -------
-        array, shape (rows, patch * patch)
-            One patch per row, with zero mean.
+        array, shape (rows, patch * patch) or (rows, 3 * patch * patch)
+            One patch per row, each channel with zero mean.
         """
         rows = min(self._batch_size, self.size - index * self._batch_size)
         generate = np.random.default_rng([self._seed, index])
@@ -104,11 +112,12 @@ class PatchSource:
         for number, count in zip(chosen, counts, strict=True):
             image, across = self._images[int(number)], int(self._shapes[number, 1]) - self._patch + 1
             drawn = from_numpy(generate.integers(self._places[number], size=count), image)
-            parts.append(cut(image, drawn // across, drawn % across, self._patch))
-        xp = namespace(parts[0])
-        patches = xp.concat(parts)
-        patches -= xp.mean(patches, axis=1, keepdims=True)
-        return patches
+            corners = drawn // across, drawn % across
+            parts.append([cut(plane, *corners, self._patch) for plane in planes(image)])
+        xp = namespace(parts[0][0])
+        channels = [xp.concat(list(channel)) for channel in zip(*parts, strict=True)]
+        centred = [channel - xp.mean(channel, axis=1, keepdims=True) for channel in channels]
+        return xp.concat(centred, axis=1) if self.colour else centred[0]
 
     def on_device(self, device: str | None) -> PatchSource:
         """Return the same patches, to be drawn on a device.
@@ -141,5 +150,6 @@ class PatchSource:
             "patch": self._patch,
             "patches_seed": self._seed,
             "batch_size": self._batch_size,
+            **({"colour": True} if self.colour else {}),
             "digest": getattr(images, "digest", None) or digest(to_numpy(image) for image in images),
         }

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend.arrays import Array, from_numpy, is_numpy, namespace
 from ..backend.checks import reject, whole_number
+from ..kernels.groups import starts
 
 # Patches coded together: enough for efficient matrix products, few enough to fit in memory.
 BLOCK = 2000
@@ -60,7 +61,7 @@ class PatchGrid:
             raise reject(
                 "image", f"{width}x{height} pixels", f"have at least {patch}x{patch} pixels, the size of a patch"
             )
-        down, across = _starts(height, patch, self.stride), _starts(width, patch, self.stride)
+        down, across = starts(height, patch, self.stride), starts(width, patch, self.stride)
         self._tops, self._lefts = np.repeat(down, across.size), np.tile(across, down.size)
 
     @property
@@ -83,24 +84,6 @@ class PatchGrid:
         """
         for start in range(0, self.count, size):
             yield slice(start, min(start + size, self.count))
-
-    def touching(self, pixels: Array) -> PatchGrid:
-        """Select the patches that contain at least one marked pixel.
-
-        Parameters
-        ----------
-        pixels : array of bool, shape (height, width)
-            True for marked pixels.
-
-        Returns
-        -------
-        PatchGrid
-            The grid of these patches alone.
-        """
-        touched = np.concatenate([self.patches(pixels, block).any(axis=1) for block in self.blocks()])
-        selected = PatchGrid(self.shape, self.patch, self.stride)
-        selected._tops, selected._lefts = self._tops[touched], self._lefts[touched]
-        return selected
 
     def patches(self, plane: Array, block: slice) -> Array:
         """Copy the patches of a block out of an image plane.
@@ -201,11 +184,6 @@ def like_image(planes: list[Array], image: Array) -> Array:
         The image.
     """
     return planes[0] if image.ndim == 2 else namespace(planes[0]).stack(planes, axis=-1)
-
-
-def _starts(length: int, patch: int, stride: int) -> Array:
-    starts = np.arange(0, length - patch + 1, stride)
-    return starts if starts[-1] == length - patch else np.append(starts, length - patch)
 
 
 def cut(plane: Array, top: Array, left: Array, side: int) -> Array:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..backend import files
 from ..backend.array_checks import check_indices
-from ..backend.arrays import Array, contiguous, is_numpy, namespace, to_numpy
+from ..backend.arrays import Array, NumpyArray, contiguous, is_numpy, namespace, to_numpy
 from ..backend.checks import InputError, real_number, reject, whole_number, within
 from ..backend.csr import compressed_on_host
 from ..dictionary import as_dictionary
-from ..sets import SignalSet, as_structure
+from ..run import Snapshot
+from ..sets import JointSparse, SignalSet
+from ..sets.own import as_structure
 from ..solvers.base import Solver, device_for
-from .approximate import CodedPatches, approximate, counted, placed
+from .approximate import CodedPatches, PartialPlane, approximate, counted, patch_means, placed
 from .files import pixels
 from .patches import PatchGrid, like_image, patch_count, planes
 from .settings import METHOD, tuned_for_images
@@ -34,9 +37,9 @@ class Codes:
     Attributes
     ----------
     matrix : scipy.sparse.csr_array, shape (patches, n)
-        The codes, one patch per row, channel after channel.
-    means : array, shape (patches,)
-        Mean of each patch.
+        The codes, one patch per row, channel after channel; if the atoms have colours, patches of all channels.
+    means : array, shape (patches,) or (patches, 3)
+        Mean of each patch, or of each of its channels if the atoms have colours.
     shape : tuple of int
         Shape of the image.
     patch : int
@@ -75,17 +78,20 @@ class Codes:
         array
             The image, float32, of shape ``self.shape``.
         """
-        Phi = to_numpy(as_dictionary(dictionary).Phi)
-        if Phi.shape != (self.patch**2, self.matrix.shape[1]):
-            wanted = f"have shape {(self.patch**2, self.matrix.shape[1])}, to match the codes"
-            raise reject("dictionary", f"shape {Phi.shape}", wanted)
+        Phi, joint = to_numpy(as_dictionary(dictionary).Phi), self.means.ndim == 2
+        wanted = (math.prod(self.means.shape[1:]) * self.patch**2, self.matrix.shape[1])
+        if Phi.shape != wanted:
+            raise reject("dictionary", f"shape {Phi.shape}", f"have shape {wanted}, to match the codes")
         grid = PatchGrid(self.shape, self.patch, self.stride)
         restored: list[Array] = []
         for channel in range(math.prod(self.shape[2:])):
             total = np.zeros(self.shape[:2], dtype=np.float32)
+            atoms = Phi[channel * self.patch**2 : (channel + 1) * self.patch**2] if joint else Phi
             for block in grid.blocks():
-                rows = slice(block.start + channel * grid.count, block.stop + channel * grid.count)
-                grid.add(total, self.matrix[rows] @ Phi.T + self.means[rows, None], block)
+                first = 0 if joint else channel * grid.count
+                rows = slice(block.start + first, block.stop + first)
+                means = self.means[rows, channel] if joint else self.means[rows]
+                grid.add(total, self.matrix[rows] @ atoms.T + means[:, None], block)
             restored.append(total / grid.cover)
         return like_image(restored, np.empty(self.shape, dtype=np.bool_))
 
@@ -154,10 +160,11 @@ def load_codes(path: str | os.PathLike[str]) -> Codes:
             raise ValueError(f"an image of {len(shape)} dimensions")
         patch = whole_number("patch", arrays["patch"], 1)
         codes = Codes(matrix, arrays["means"], shape, patch, whole_number("stride", arrays["stride"], 1, patch))
-        count = patch_count(shape, codes.patch, codes.stride) * math.prod(shape[2:])
+        joint = codes.means.ndim == 2
+        count = patch_count(shape, codes.patch, codes.stride) * (1 if joint else math.prod(shape[2:]))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: damaged codes ({error})") from None
-    if matrix.shape[0] != count or codes.means.shape != (count,):
+    if matrix.shape[0] != count or codes.means.shape != ((count, *shape[2:]) if joint else (count,)):
         raise InputError(f"{path}: damaged codes ({matrix.shape[0]} patches for an image of {count})")
     return codes
 
@@ -185,6 +192,10 @@ class Reconstruction:
         The solver and its settings.
     sparsity : int
         Maximum number of atoms per patch.
+    history : dict of str to array
+        The ``iteration``, ``seconds`` and ``patch_snr_db`` after each recorded iteration; the last entry is the end of
+        the run, and the only one if nothing was recorded. Patches that are not coded at that iteration any more keep
+        their last codes, and the time is that of all patches together.
 
     Examples
     --------
@@ -203,6 +214,7 @@ class Reconstruction:
     setup_seconds: float
     method: str
     sparsity: int
+    history: dict[str, NumpyArray]
 
 
 def reconstruct(
@@ -215,8 +227,10 @@ def reconstruct(
     refit: bool = True,
     max_iter: int = 1000,
     seconds_per_patch: float | None = None,
+    record_at: Sequence[int] = (),
     device: str | None = None,
     progress: Callable[[int, int], object] | None = None,
+    callback: Callable[[PartialImage], object] | None = None,
 ) -> Reconstruction:
     """Code every patch of an image with at most ``sparsity`` atoms and assemble the image from the codes.
 
@@ -224,7 +238,7 @@ def reconstruct(
     ----------
     image : array, shape (height, width) or (height, width, channels)
         The image, an array of NumPy, torch or CuPy. 8-bit and 16-bit values are scaled to the range from 0 to 1.
-        Channels are coded separately; an alpha channel is blended over white.
+        Channels are coded separately, unless the atoms have colours; an alpha channel is blended over white.
     sparsity : int or SignalSet
         Maximum number s of atoms per patch, or the set that contains the codes, such as
         ``sets.Sparse(s, nonnegative=True)``.
@@ -233,8 +247,8 @@ def reconstruct(
         approximate patches, so the default, 'annealed-difference-map', stands for
         ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`.
     dictionary : Dictionary, array or str, optional
-        A :class:`sparsect.Dictionary`, an array Phi, or the name of a file. The default is the bundled dictionary of
-        1,000 atoms of 20x20 pixels.
+        A :class:`sparsect.Dictionary`, an array Phi, the name of a file, or that of a bundled dictionary. The default
+        is 'paper', 1,000 atoms of 20x20 pixels; with up to 60 atoms per patch, '20x20' has a smaller error.
     stride : int, optional
         Distance between the starts of adjacent patches in pixels, at most the side of a patch. The default is the side
         of a patch, so that only the last patches at the border overlap others. Overlapping patches are averaged.
@@ -245,11 +259,16 @@ def reconstruct(
     seconds_per_patch : float, optional
         Time limit per patch. A block of patches is stopped after this time multiplied by the number of its patches;
         setup time is not counted.
+    record_at : sequence of int, optional
+        Iterations after which the signal-to-noise ratio of the patches is recorded. The time for that is not counted.
     device : {'cpu', 'cuda', 'auto'}, optional
         Where to compute; 'auto' uses a GPU if there is one. The default is the device of the image or, for a NumPy
         image, of the dictionary.
     progress : callable, optional
         Called as ``progress(done, total)`` with the number of coded patches and of all patches.
+    callback : callable, optional
+        Called with a :class:`PartialImage` after every iteration, to watch the image improve. If it returns True, the
+        current block of patches is left as it is.
 
     Returns
     -------
@@ -271,6 +290,8 @@ def reconstruct(
     """
     image = pixels("image", image, anywhere=True)
     dictionary = as_dictionary(dictionary)
+    if isinstance(sparsity, JointSparse):
+        raise reject("sparsity", repr(sparsity), "a set that each patch is in by itself")
     most = as_structure(sparsity, dictionary.Phi.shape[1]).size
     solver = tuned_for_images(method)
     if seconds_per_patch is not None:
@@ -280,13 +301,21 @@ def reconstruct(
         raise reject("image", "the same value everywhere, for which no SNR is defined", "an image that varies")
     work, dictionary = placed(image, dictionary, device_for(solver, device))
     channels = [contiguous(plane) for plane in planes(work)]
-    coded = _Coded(counted(progress, grid.count * len(channels)))
+    coloured = dictionary.channels > 1
+    if coloured and len(channels) != dictionary.channels:
+        raise reject("image", "grey levels with a dictionary of patches in colour", "an image in colour")
+    parts = [work] if coloured else channels
+    coded = _Coded(counted(progress, grid.count * len(parts)), coloured)
     limits: dict[str, Any] = {"max_iter": max_iter, "seconds_per_patch": seconds_per_patch, "refit": refit}
-    restored = [
-        approximate(plane, grid, dictionary, solver, sparsity, report=coded.add, **limits) for plane in channels
-    ]
+    limits |= {"record": ("residual_norm",), "record_at": record_at}
+    restored: list[Array] = []
+    for part in parts:
+        if callback is not None:
+            limits["callback"] = _watching(callback, image, restored, channels, grid, coded)
+        found = approximate(part, grid, dictionary, solver, sparsity, report=coded.add, **limits)
+        restored += planes(found)
     signal = sum(map(_squares, channels))
-    noise = sum(_squares(found - channel) for found, channel in zip(restored, channels, strict=True))
+    noise = sum(_squares(plane - channel) for plane, channel in zip(restored, channels, strict=True))
     whole = like_image(restored, image)
     return Reconstruction(
         image=to_numpy(whole) if is_numpy(namespace(image)) else whole,
@@ -297,26 +326,110 @@ def reconstruct(
         setup_seconds=coded.setup_seconds,
         method=repr(solver),
         sparsity=most,
+        history=coded.history(),
     )
+
+
+def _watching(
+    callback: Callable[[PartialImage], object],
+    image: Array,
+    restored: list[Array],
+    channels: list[Array],
+    grid: PatchGrid,
+    coded: _Coded,
+) -> Callable[[PartialPlane, Snapshot], object]:
+    """Return the callback of the channels that follow ``restored``; channels not yet begun are shown by their means."""
+    before = list(restored)
+
+    def watch(part: PartialPlane, snapshot: Snapshot) -> object:
+        def planes_so_far() -> list[Array]:
+            shown = [*before, *part.planes]
+            for channel in channels[len(shown) :]:
+                totals = [namespace(channel).zeros_like(channel)]
+                shown += PartialPlane(totals, grid, patch_means([channel], grid, grid.blocks())).planes
+            return shown
+
+        return callback(PartialImage(snapshot.iteration, coded.seconds + snapshot.seconds, image, planes_so_far))
+
+    return watch
+
+
+class PartialImage:
+    """An image while its patches are coded, as seen by the ``callback`` of :func:`reconstruct`.
+
+    Parameters
+    ----------
+    iteration : int
+        The number of iterations of the current block of patches.
+    seconds : float
+        The time spent on coding so far.
+    like : array
+        An image of the wanted shape, in the wanted array library.
+    planes : callable
+        Returns the channels.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of iterations of the current block of patches.
+    seconds : float
+        The time spent on coding so far.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> cat = sparsect.images.sample("chelsea")[:40, :40, 0]
+    >>> shapes = []
+    >>> result = sparsect.images.reconstruct(
+    ...     cat, sparsity=5, method="omp", callback=lambda partial: shapes.append(partial.image.shape)
+    ... )
+    >>> len(shapes), shapes[0]
+    (5, (40, 40))
+    """
+
+    def __init__(self, iteration: int, seconds: float, like: Array, planes: Callable[[], list[Array]]) -> None:
+        self.iteration, self.seconds = iteration, seconds
+        self._like, self._planes = like, planes
+
+    @cached_property
+    def image(self) -> Array:
+        """The image so far, float32; patches that are not coded yet are replaced by their means."""
+        whole = like_image(self._planes(), self._like)
+        return to_numpy(whole) if is_numpy(namespace(self._like)) else whole
 
 
 class _Coded:
     """What is kept of the coded patches of an image: codes, means, and sums over all patches."""
 
-    def __init__(self, report: Callable[[CodedPatches], None]) -> None:
-        self._report = report
+    def __init__(self, report: Callable[[CodedPatches], None], coloured: bool) -> None:
+        self._report, self._coloured = report, coloured
         self._matrices: list[Any] = []
         self._means: list[Array] = []
+        self._runs: list[NumpyArray] = []
         self.error = self.energy = self.seconds = self.setup_seconds = 0.0
 
     def add(self, part: CodedPatches) -> None:
-        self.error += _squares(part.fits - part.signals)
+        error = _squares(part.fits - part.signals)
+        self.error += error
         self.energy += _squares(part.signals)
         self._matrices.append(compressed_on_host(part.result.x))
-        self._means.append(to_numpy(part.means)[:, 0])
+        self._means.append(to_numpy(part.means) if self._coloured else to_numpy(part.means)[:, 0])
+        run = part.result.history
+        last = max(int(to_numpy(part.result.n_iter).max()), *run["iteration"], 0)
+        errors = [float((left.astype(np.float64) ** 2).sum()) for left in run["residual_norm"]]
+        columns = [*run["iteration"], last], [*run["seconds"], part.result.seconds], [*errors, error]
+        self._runs.append(np.array(columns))
         self.seconds += part.result.seconds
         self.setup_seconds += part.result.setup_seconds
         self._report(part)
+
+    def history(self) -> dict[str, NumpyArray]:
+        """Return what was recorded, over all blocks; a block that has ended keeps its last values."""
+        moments = np.unique(np.concatenate([run[0] for run in self._runs]))
+        places = [(np.searchsorted(run[0], moments, side="right") - 1).clip(min=0) for run in self._runs]
+        _, seconds, errors = np.sum([run[:, place] for run, place in zip(self._runs, places, strict=True)], axis=0)
+        values = np.array([decibels(self.energy, error) for error in errors])
+        return {"iteration": moments.astype(np.int64), "seconds": seconds, "patch_snr_db": values}
 
     def codes(self, shape: tuple[int, ...], grid: PatchGrid) -> Codes:
         from scipy.sparse import vstack

@@ -7,12 +7,17 @@ from ..solvers import METHODS, FalseAlarmRate, StagewiseOMP
 from ..solvers.base import Solver
 from ..tuning import shipped, tuned
 
-# Default method for a given sparsity, and for a given noise level.
-METHOD, WITHIN_NOISE = "annealed-difference-map", "ormp"
+# Default method.
+METHOD = "annealed-difference-map"
 SETTING = "image-patches"
 # The atoms of a learned dictionary are too coherent for StOMP's threshold rule for random matrices. Of the false alarm
 # rates from 1e-10 to 1/2, this one performed best on training patches.
 STOMP = StagewiseOMP(FalseAlarmRate(0.01), stages=30)
+
+# Methods that are not meant for patches of images, and why.
+UNSUITED = {
+    "vamp": "it is made for random matrices; atoms of a dictionary resemble each other, and its messages diverge",
+}
 
 
 def tuned_for_images(method: str | Solver) -> Solver:

@@ -1,0 +1,189 @@
+"""The commands ``sparsect denoise`` and ``inpaint``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import numpy as np
+
+from .. import images
+from ..backend.arrays import Array
+from ..backend.checks import choice, reject
+from ..backend.devices import place
+from ..backend.writing import check_writable
+from ..images.denoise import QUALITIES, Quality, check_sigma
+from ..images.files import colour_and_alpha
+from ..images.photograph import WRITTEN, Photograph, read_photograph
+from ..reporting.restoration import page
+from .common import check_overwriting, device_option, progress_bar
+
+DENOISE_EXAMPLES = """\b
+Examples:
+  sparsect denoise noisy.png                                  # the noise is estimated
+  sparsect denoise noisy.png --sigma 25/255 --truth original.png
+  sparsect denoise scan.tif --out clean.tif --quality fast    # 16 bits stay 16 bits
+  sparsect denoise large.png --device cuda                    # on a GPU
+"""
+INPAINT_EXAMPLES = """\b
+Examples:
+  sparsect inpaint torn.png --mask mask.png
+  sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
+"""
+# A mask is refused if more than this share of its pixels is neither black nor white.
+GREY_SHARE = 0.2
+
+shared_options = (
+    device_option,
+    click.option("--page/--no-page", default=True, show_default=True, help="Write a page with both images, too."),
+    click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and print nothing."),
+)
+
+
+def _with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(shared_options):
+        command = option(command)
+    return command
+
+
+@click.command(epilog=DENOISE_EXAMPLES)
+@click.argument("image")
+@click.option(
+    "--sigma",
+    metavar="NUMBER",
+    help="Standard deviation of the noise, where white is 1; may be a fraction: 25/255.  [default: estimated]",
+)
+@click.option("--quality", default="best", show_default=True, help=f"One of: {', '.join(QUALITIES)}.")
+@click.option("--out", metavar="FILE", help="The denoised image.  [default: IMAGE-denoised, of the same format]")
+@click.option("--truth", metavar="FILE", help="The image without noise, to measure the error.")
+@_with_shared_options
+def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None:
+    """Remove white noise from IMAGE: filter every patch together with those that are similar to it.
+
+    The result has the format, depth, alpha channel and colour profile of IMAGE.
+    """
+    choice("--quality", quality, tuple(QUALITIES))
+    given, out, truth = _opened(image, "denoised", [options["truth"]], options)
+    colour, _ = colour_and_alpha(image, given.levels)
+    level = images.estimate_sigma(colour) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
+    if level == 0:
+        raise reject("--sigma", "None, and the image has no noise from which to estimate it", "a number")
+    estimated = ", estimated" if sigma is None else ""
+    words = f"sigma {level:.4g} ({255 * level:.1f} of 255{estimated}), quality {quality}"
+    if sigma is None and not options["quiet"]:
+        click.echo(f"noise estimated: sigma {level:.4f} ({255 * level:.1f} of 255)")
+
+    def restore(**reporting: Any) -> Array:
+        return images.denoise(
+            given.levels, level, quality=cast(Quality, quality), device=options["device"], **reporting
+        )
+
+    _restore(restore, given, None, truth, (image, out, words), options)
+
+
+@click.command(epilog=INPAINT_EXAMPLES)
+@click.argument("image")
+@click.option(
+    "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
+)
+@click.option("--passes", type=int, default=8, show_default=True, help="Maximum number of passes over the image.")
+@click.option("--out", metavar="FILE", help="The completed image.  [default: IMAGE-inpainted, of the same format]")
+@click.option("--truth", metavar="FILE", help="The image without missing pixels, to measure the error.")
+@_with_shared_options
+def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
+    """Fill in the pixels of IMAGE that are white in --mask; all other pixels stay as they are.
+
+    The result has the format, depth, alpha channel and colour profile of IMAGE.
+    """
+    given, out, truth = _opened(image, "inpainted", [mask, options["truth"]], options)
+    missing = _missing(mask)
+
+    def restore(**reporting: Any) -> Array:
+        return images.inpaint(given.levels, missing, passes=passes, device=options["device"], **reporting)
+
+    words = f"{missing.mean():.1%} of the pixels missing"
+    _restore(restore, given, missing, truth, (image, out, words), options)
+
+
+def _opened(
+    image: str, suffix: str, others: list[str | None], options: dict[str, Any]
+) -> tuple[Photograph, Path, Array | None]:
+    """Return the image, the output file and the true image, if any; bad input is refused before any work is done."""
+    place(np.zeros(1, dtype=np.float32), options["device"])
+    given = read_photograph(image)
+    if given.count > 1:
+        raise reject(image, f"{given.count} frames or pages", "hold one image only")
+    source = Path(image)
+    # JPEG would damage the result.
+    end = (
+        source.suffix if source.suffix.lower() in WRITTEN and source.suffix.lower() not in (".jpg", ".jpeg") else ".png"
+    )
+    out = Path(options["out"] or source.with_name(f"{source.stem}-{suffix}{end}"))
+    given.check_output(out)
+    written = [out, out.with_suffix(".html")] if options["page"] else [out]
+    check_overwriting([image, *others], written)
+    for path in written:
+        check_writable(path)
+    truth = (
+        None if options["truth"] is None else colour_and_alpha("--truth", read_photograph(options["truth"]).levels)[0]
+    )
+    shape = colour_and_alpha(image, given.levels)[0].shape
+    if truth is not None and truth.shape != shape:
+        raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {shape}")
+    return given, out, truth
+
+
+def _number(text: str) -> float:
+    """Read a number or a fraction."""
+    try:
+        above, _, below = text.partition("/")
+        return float(above) / float(below) if below else float(text)
+    except (ValueError, ZeroDivisionError):
+        raise reject("--sigma", repr(text), "a number or a fraction, such as 0.1 or 25/255") from None
+
+
+def _missing(mask: str) -> Array:
+    """Read a mask; it must be black and white, except for a few pixels at the edges."""
+    grey = images.to_gray(images.read_image(mask))
+    share = float(((grey > 0.1) & (grey < 0.9)).mean())
+    if share > GREY_SHARE:
+        found = f"an image in which {share:.0%} of the pixels are neither"
+        raise reject("--mask", found, "an image in black and white, white where pixels are missing")
+    missing: Array = grey > 0.5
+    if not missing.any():
+        raise reject("--mask", "an image without white pixels", "white (255 or 65535) where pixels are missing")
+    return missing
+
+
+def _restore(
+    restore: Callable[..., Array],
+    given: Photograph,
+    missing: Array | None,
+    truth: Array | None,
+    names: tuple[str, Path, str],
+    options: dict[str, Any],
+) -> None:
+    """Restore an image, show progress, write the result and its page, and print the PSNR if the truth is known."""
+    image, out, words = names
+    bar, start = progress_bar(options["quiet"]), time.perf_counter()
+    task = bar.add_task(Path(image).name)
+    with bar:
+        restored = restore(progress=lambda done, total: bar.update(task, completed=done, total=total))
+    words += f"; {time.perf_counter() - start:.1f} s"
+    given.write(out, restored)
+    before, after = (colour_and_alpha("image", part)[0] for part in (given.levels, restored))
+    if missing is not None:
+        before = np.where(missing if before.ndim == 2 else missing[..., None], np.float32(0), before)
+    if truth is not None:
+        quality = [images.psnr_db(truth, np.clip(part, 0, 1)) for part in (before, after)]
+        words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
+    if options["page"]:
+        page(Path(image).name, words, before, after, truth).write(out.with_suffix(".html"))
+    if options["quiet"]:
+        return
+    if truth is not None:
+        click.echo(words.partition(";")[0])
+    click.echo(f"written: {out}" + (f" and {out.with_suffix('.html')}" if options["page"] else ""))

@@ -1,0 +1,292 @@
+"""Image files as they are: with their depth, alpha channel, EXIF data and colour profile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backend import files
+from ..backend.arrays import Array
+from ..backend.checks import InputError, reject
+from ..backend.writing import replacing
+from . import png16
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Formats that are decoded, whatever the extension of the file.
+DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+# What each format can hold, by extension: the depths, and whether an alpha channel.
+WRITTEN: dict[str, tuple[tuple[str, ...], bool]] = {
+    ".png": (("uint8", "uint16"), True),
+    ".tif": (("uint8", "uint16", "float32"), True),
+    ".tiff": (("uint8", "uint16", "float32"), True),
+    ".npy": (("uint8", "uint16", "float32"), True),
+    ".webp": (("uint8",), True),
+    ".jpg": (("uint8",), False),
+    ".jpeg": (("uint8",), False),
+    ".bmp": (("uint8",), False),
+}
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# The TIFF tags of the orientation and of the ICC profile.
+ORIENTATION_TAG, PROFILE_TAG = 274, 34675
+# Photometric interpretations of deep TIFF files that are read: white is zero, black is zero, red, green and blue.
+WHITE_IS_ZERO, PHOTOMETRIC = 0, (0, 1, 2)
+# The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
+MULTIPLIED = 1
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """The contents of an image file.
+
+    Attributes
+    ----------
+    levels : array, shape (height, width) or (height, width, channels)
+        The pixels as stored, upright, with the alpha channel last: uint8, uint16, float32, or bool.
+    exif : bytes or None
+        EXIF data, without the orientation, because the pixels are upright.
+    profile : bytes or None
+        ICC profile.
+    count : int
+        Number of images in the file (frames of an animation, pages of a TIFF file), of which this is the first.
+    """
+
+    levels: Array
+    exif: bytes | None = None
+    profile: bytes | None = None
+    count: int = 1
+
+    @property
+    def depth(self) -> str:
+        """How pixels are stored: 'uint8', 'uint16' or 'float32'."""
+        name = str(self.levels.dtype)
+        return name if name in ("uint8", "uint16") else "uint8" if name == "bool" else "float32"
+
+    def check_output(self, path: str | os.PathLike[str]) -> None:
+        """Raise an error if a format cannot hold an image like this one.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file that is to be written.
+
+        Raises
+        ------
+        InputError
+            If the extension is unknown, or pixels or alpha channel would be lost.
+        """
+        name = files.path_name("path", path)
+        alpha = self.levels.ndim == 3 and self.levels.shape[2] in (2, 4)
+        fitting = [end for end, (depths, clear) in WRITTEN.items() if self.depth in depths and (clear or not alpha)]
+        if Path(name).suffix.lower() not in fitting:
+            kind = f"an image of {self.depth} numbers{' with an alpha channel' if alpha else ''}"
+            raise reject("--out", repr(name), f"a name that ends in {', '.join(fitting)} for {kind}")
+
+    def write(self, path: str | os.PathLike[str], image: Array) -> None:
+        """Write another image with the depth, EXIF data and profile of this one.
+
+        The file is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; its extension gives the format.
+        image : array, shape (height, width) or (height, width, channels)
+            The image, with values from 0 to 1. Values outside are clipped, unless the depth is float32.
+        """
+        self.check_output(path)
+        suffix, depth = Path(path).suffix.lower(), np.dtype(self.depth)
+        levels = image.astype(np.float32)
+        if depth.kind == "u":
+            white = np.iinfo(depth).max
+            levels = np.round(white * np.clip(levels.astype(np.float64), 0, 1)).astype(depth)
+        with replacing(path) as temporary:
+            if suffix == ".npy":
+                with temporary.open("wb") as stream:
+                    np.save(stream, levels)
+            elif suffix == ".png" and depth == np.uint16:
+                temporary.write_bytes(png16.encode(levels, self.exif, self.profile))
+            elif suffix in (".tif", ".tiff") and depth != np.uint8:
+                _write_tiff(temporary, levels, self.profile)
+            else:
+                from PIL import Image
+
+                about: dict[str, Any] = {"exif": self.exif, "icc_profile": self.profile}
+                quality: dict[str, Any] = {"quality": 95} if suffix in (".jpg", ".jpeg") else {"lossless": True}
+                about |= quality if suffix in (".jpg", ".jpeg", ".webp") else {}
+                Image.fromarray(levels).save(temporary, **{key: value for key, value in about.items() if value})
+
+
+def read_photograph(path: str | os.PathLike[str]) -> Photograph:
+    """Read an image file without changing its depth.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A PNG, JPEG, TIFF, BMP, WebP, GIF or ``.npy`` file.
+
+    Returns
+    -------
+    Photograph
+        The contents of the file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, not an image, or too large for memory.
+    """
+    name = files.path_name("path", path)
+    if Path(name).suffix.lower() == ".npy":
+        return Photograph(files.read_array(name))
+    deep = _read_deep_tiff(name)
+    if deep is not None:
+        return deep
+    with opened(name) as photograph:
+        from PIL import ImageOps
+
+        # Checked from the header, before decoding: processing takes about 32 bytes per pixel.
+        files.check_size(name, 32 * photograph.width * photograph.height)
+        turned, profile = photograph.getexif().get(0x0112, 1), photograph.info.get("icc_profile")
+        # The further images of a JPEG file from a camera are previews.
+        count = 1 if photograph.format == "MPO" else getattr(photograph, "n_frames", 1)
+        upright = ImageOps.exif_transpose(photograph)
+        exif = upright.getexif().tobytes() if upright.getexif() else None
+        with open(name, "rb") as stream:
+            if png16.is_deep(stream.read(29)):
+                stream.seek(0)
+                levels = png16.decode(name, stream.read())
+                levels = levels[..., 0] if levels.shape[2] == 1 else levels
+                return Photograph(_upright(levels, turned), exif, profile, count)
+        if upright.mode in ("I", "F"):
+            raise reject(name, "an image with 32 bits per pixel", "have 8 or 16 bits per pixel")
+        if "transparency" in upright.info:
+            if upright.mode.startswith("I;16"):
+                raise reject(name, "a transparent grey level in an image of 16 bits", "have an alpha channel instead")
+            upright = upright.convert("RGBA")
+        elif upright.mode not in ("1", "L", "LA", "RGB", "RGBA") and not upright.mode.startswith("I;16"):
+            # The profile describes the colours before they are converted.
+            profile = None if upright.mode in ("CMYK", "LAB") else profile
+            upright = upright.convert("RGBA" if upright.mode in ("PA", "La", "RGBa") else "RGB")
+        levels = np.asarray(upright)
+    if levels.dtype.kind == "u" and levels.dtype.itemsize == 2:
+        levels = levels.astype(np.uint16)
+    return Photograph(levels, exif, profile, count)
+
+
+def _read_deep_tiff(name: str) -> Photograph | None:
+    """Read a TIFF file of 16-bit or floating-point numbers, which Pillow reads in grey only; None for other files."""
+    import tifffile
+
+    files.check_regular(name)
+    try:
+        with open(name, "rb") as stream:
+            if stream.read(4) not in TIFF_SIGNATURES:
+                return None
+        with warnings.catch_warnings(), tifffile.TiffFile(name) as file:
+            warnings.simplefilter("ignore")
+            pages: Any = file.pages
+            page = pages[0]
+            if page.dtype is None or (page.dtype.kind != "f" and page.dtype.itemsize == 1):
+                return None
+            files.check_size(name, 32 * page.imagewidth * page.imagelength)
+            if page.dtype.kind != "f" and page.dtype != np.uint16:
+                raise reject(name, f"an image of {page.dtype} numbers", "have 8 or 16 bits, or floating-point numbers")
+            if page.photometric not in PHOTOMETRIC:
+                raise reject(
+                    name, f"the colours {page.photometric.name}", "be grey, or have red, green and blue channels"
+                )
+            levels = page.asarray()
+            turned, profile = (page.tags.valueof(tag) for tag in (ORIENTATION_TAG, PROFILE_TAG))
+            count = sum(not other.is_reduced for other in pages)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror or error}).") from None
+    except Exception as error:  # the decoder raises errors of many types for damaged files
+        raise InputError(f"{name}: a damaged image ({error})") from None
+    if page.planarconfig == 2 and levels.ndim == 3:
+        levels = np.moveaxis(levels, 0, -1)
+    levels = levels.astype(np.float32) if levels.dtype.kind == "f" else levels
+    if page.photometric == WHITE_IS_ZERO:
+        levels = (1 if levels.dtype.kind == "f" else np.iinfo(levels.dtype).max) - levels
+    if MULTIPLIED in page.extrasamples:
+        levels = _divided_by_alpha(levels)
+    return Photograph(_upright(levels, turned or 1), None, profile, count)
+
+
+def _divided_by_alpha(levels: Array) -> Array:
+    """Undo the multiplication of colours by alpha; where alpha is zero, colours are zero."""
+    white = 1 if levels.dtype.kind == "f" else np.iinfo(levels.dtype).max
+    colour, alpha = levels[..., :-1] / np.float64(white), levels[..., -1:] / np.float64(white)
+    colour = np.divide(colour, alpha, out=np.zeros_like(colour), where=alpha > 0)
+    if levels.dtype.kind == "u":
+        colour = np.round(white * np.minimum(colour, 1))
+    return np.concatenate([colour.astype(levels.dtype), levels[..., -1:]], axis=-1)
+
+
+def _write_tiff(path: Path, levels: Array, profile: bytes | None) -> None:
+    import tifffile
+
+    channels = levels.shape[2] if levels.ndim == 3 else 1
+    options: dict[str, Any] = {"photometric": "rgb" if channels >= 3 else "minisblack", "metadata": None}
+    if channels in (2, 4):
+        options |= {"extrasamples": ["unassalpha"], "planarconfig": "contig"}
+    tifffile.imwrite(path, levels, iccprofile=profile, **options)
+
+
+def _upright(levels: Array, orientation: int) -> Array:
+    """Rotate and mirror pixels according to their EXIF orientation."""
+    if orientation in (5, 6, 7, 8):
+        levels = levels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        levels = levels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        levels = levels[::-1]
+    return np.ascontiguousarray(levels)
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[Image.Image]:
+    """Open an image file and read its header; errors are converted to InputError.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file.
+
+    Yields
+    ------
+    PIL.Image.Image
+        The image, not yet decoded.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            files.check_regular(name)
+            with Image.open(name, formats=DECODED) as photograph:
+                yield photograph
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror}).") from None
+    except Image.DecompressionBombError as error:
+        raise InputError(f"{name}: too large ({error})") from None
+    except UnidentifiedImageError:
+        raise InputError(f"{name}: not an image ({', '.join(IMAGE_SUFFIXES)})") from None
+    except MemoryError:
+        raise InputError(f"{name}: does not fit into memory") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise InputError(f"{name}: a damaged image ({error})") from None

@@ -1,0 +1,178 @@
+"""Denoising and inpainting, on small images."""
+
+import numpy as np
+import pytest
+import skimage
+
+from sparsect import InputError, images
+
+pytestmark = pytest.mark.numerical
+
+
+def smooth_image(rng, height=40, width=50):
+    image = np.cumsum(np.cumsum(rng.standard_normal((height, width)), axis=0), axis=1)
+    return ((image - image.min()) / (image.max() - image.min())).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def camera():
+    return np.ascontiguousarray(images.sample("camera")[150:246, 180:276])
+
+
+def with_noise(image, sigma, rng):
+    return (image + sigma * rng.standard_normal(image.shape)).astype(np.float32)
+
+
+class TestDenoise:
+    @pytest.mark.parametrize("sigma", [0.06, 0.2])
+    def test_better_than_non_local_means(self, sigma, camera, rng):
+        noisy = with_noise(camera, sigma, rng)
+        options = {"patch_size": 5, "patch_distance": 6, "sigma": sigma}
+        peers = [skimage.restoration.denoise_nl_means(noisy, h=h * sigma, **options) for h in (0.4, 0.6, 0.8, 1.0)]
+        best, fast = (images.psnr_db(camera, images.denoise(noisy, sigma, quality=name)) for name in ("best", "fast"))
+        assert fast > max(images.psnr_db(camera, peer) for peer in peers) + 0.3
+        assert best > fast - 0.1
+
+    def test_colour_gains_over_its_channels(self, rng):
+        image = images.sample("chelsea")[100:180, 120:200]
+        noisy = with_noise(image, 0.1, rng)
+        together = images.denoise(noisy, 0.1)
+        apart = np.stack([images.denoise(noisy[..., channel], 0.1) for channel in range(3)], axis=-1)
+        assert images.psnr_db(image, together) > images.psnr_db(image, apart) + 0.5
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 30), (5, 7), (9, 40), (3, 4, 3), (11, 8, 1)])
+    def test_any_size(self, shape, rng):
+        clean = images.denoise(0.5 + 0.1 * rng.standard_normal(shape), 0.1)
+        assert clean.shape == (shape if shape[-1] != 1 or len(shape) == 2 else shape[:2])
+        assert np.isfinite(clean).all()
+
+    def test_alpha_stays(self, camera, rng):
+        noisy, alpha = with_noise(camera, 0.1, rng), rng.random(camera.shape).astype(np.float32)
+        for colour in (noisy[..., None], np.stack([noisy] * 3, axis=-1)):
+            clean = images.denoise(np.concatenate([colour, alpha[..., None]], axis=-1), 0.1, quality="fast")
+            np.testing.assert_array_equal(clean[..., -1], alpha)
+            alone = images.denoise(colour, 0.1, quality="fast")
+            np.testing.assert_allclose(clean[..., :-1].squeeze(), alone, atol=1e-6)
+
+    def test_a_constant_image_and_almost_no_noise(self, camera):
+        np.testing.assert_allclose(images.denoise(np.full((30, 20), 0.3), 0.1), 0.3, atol=1e-5)
+        np.testing.assert_allclose(images.denoise(camera, 1e-5), camera, atol=1e-2)
+
+    def test_the_unit_of_sigma(self, camera):
+        levels = np.round(255 * camera).astype(np.uint8)
+        expected = images.denoise(levels / np.float32(255), 0.1, quality="fast")
+        np.testing.assert_allclose(images.denoise(levels, 0.1, quality="fast"), expected, atol=1e-5)
+        with pytest.raises(InputError, match=r"where white is 1, so at most 1 here \(25 of 255 is 0.098\), got 25"):
+            images.denoise(levels, 25)
+        # On another scale, a larger number may be meant.
+        far = images.denoise(1000 * camera, 100, quality="fast")
+        np.testing.assert_allclose(far / 1000, expected, atol=5e-2)
+
+    def test_progress_begins_at_once_and_ends_at_the_total(self, camera):
+        seen = []
+        images.denoise(camera, 0.1, progress=lambda done, total: seen.append((done, total)))
+        done, totals = zip(*seen, strict=True)
+        assert done[0] == 0
+        assert list(done) == sorted(done)
+        assert set(totals) == {done[-1]}
+        assert len(seen) > 5
+
+    def test_refused(self, camera):
+        with pytest.raises(InputError, match=r"sigma` must .*got -1"):
+            images.denoise(camera, -1)
+        with pytest.raises(InputError, match=r"quality` must be one of .*got 'beste'"):
+            images.denoise(camera, 0.1, quality="beste")
+        with pytest.raises(InputError, match=r"sigma` must .*no noise from which to estimate it"):
+            images.denoise(np.zeros((20, 20)))
+
+
+class TestSigma:
+    def test_is_estimated(self, rng):
+        noisy = with_noise(smooth_image(rng, 100, 120), 0.1, rng)
+        assert images.estimate_sigma(noisy) == pytest.approx(0.1, rel=0.1)
+
+    def test_agrees_with_scikit_image(self, rng):
+        pytest.importorskip("pywt")
+        noisy = with_noise(images.sample("astronaut"), 0.1, rng)
+        expected = skimage.restoration.estimate_sigma(noisy, average_sigmas=True, channel_axis=-1)
+        assert images.estimate_sigma(noisy) == pytest.approx(expected, rel=0.05)
+
+    def test_psnr_is_that_of_scikit_image(self, rng):
+        clean = rng.random((20, 30, 3))
+        noisy = clean + 0.1 * rng.standard_normal(clean.shape)
+        expected = skimage.metrics.peak_signal_noise_ratio(clean, noisy, data_range=1)
+        assert images.psnr_db(clean, noisy) == pytest.approx(expected, abs=1e-4)
+
+
+class TestInpaint:
+    def test_better_than_biharmonic(self, camera, rng):
+        scratch = np.zeros(camera.shape, dtype=bool)
+        scratch[np.arange(90), np.arange(90)] = scratch[np.arange(90), np.arange(90) + 1] = True
+        scratch[:, 40:43] = True
+        for missing in (rng.random(camera.shape) < 0.5, scratch):
+            torn = np.where(missing, np.float32(0), camera)
+            whole = images.inpaint(torn, missing)
+            np.testing.assert_array_equal(whole[~missing], camera[~missing])
+            peer = skimage.restoration.inpaint_biharmonic(torn, missing)
+            assert images.psnr_db(camera, whole) > images.psnr_db(camera, peer)
+
+    def test_colour(self, rng):
+        image = images.sample("chelsea")[100:160, 120:180]
+        missing = rng.random(image.shape[:2]) < 0.4
+        whole = images.inpaint(np.where(missing[..., None], np.nan, image), missing)
+        np.testing.assert_array_equal(whole[~missing], image[~missing])
+        assert images.psnr_db(image, whole) > 32
+
+    def test_a_hole_wider_than_a_patch_is_filled(self, rng):
+        image = smooth_image(rng)
+        mask = np.zeros(image.shape, dtype=bool)
+        mask[5:35, 10:40] = True
+        whole = images.inpaint(np.where(mask, np.float32(0), image), mask)
+        assert np.isfinite(whole).all()
+        assert np.abs(whole - image)[mask].mean() < 0.3
+
+    def test_one_known_pixel_is_enough_to_end(self, rng):
+        image, mask = smooth_image(rng, 16, 16), np.ones((16, 16), dtype=bool)
+        mask[3, 4] = False
+        passes = []
+        whole = images.inpaint(np.where(mask, np.nan, image), mask, progress=lambda *seen: passes.append(seen))
+        np.testing.assert_allclose(whole, image[3, 4], atol=0.05)
+        # Nothing changes, so the second pass is not needed.
+        assert passes[-1][0] == passes[-1][1] > 2 * passes[1][0]
+        assert len(passes) < 6
+
+    @pytest.mark.parametrize("shape", [(1, 2), (3, 3), (2, 30, 3)])
+    def test_any_size(self, shape, rng):
+        image, mask = rng.random(shape), np.zeros(shape[:2], dtype=bool)
+        mask[0, 1] = True
+        whole = images.inpaint(image, mask)
+        assert whole.shape == shape
+        assert np.isfinite(whole).all()
+
+    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.uint16])
+    def test_white_is_one(self, dtype, rng):
+        white = True if dtype is np.bool_ else np.iinfo(dtype).max
+        whole = images.inpaint(np.full((16, 16), white, dtype), rng.random((16, 16)) < 0.3)
+        np.testing.assert_allclose(whole, 1, atol=0.05)
+
+    def test_nothing_missing_changes_nothing(self, rng):
+        image = smooth_image(rng)
+        np.testing.assert_array_equal(images.inpaint(image, np.zeros(image.shape, bool)), image)
+
+    def test_alpha_stays(self, rng):
+        image = np.stack([smooth_image(rng), rng.random((40, 50)).astype(np.float32)], axis=-1)
+        whole = images.inpaint(image, rng.random((40, 50)) < 0.3)
+        np.testing.assert_array_equal(whole[..., 1], image[..., 1])
+
+    def test_refused(self, rng):
+        image = smooth_image(rng)
+        for mask, message in (
+            (np.ones(image.shape, bool), "got every pixel missing"),
+            (np.ones((3, 3), bool), "got shape"),
+            (np.zeros(image.shape), "got dtype float64"),
+            (np.round(255 * image).astype(np.uint8), "different values"),
+        ):
+            with pytest.raises(InputError, match=rf"mask` must .*{message}"):
+                images.inpaint(image, mask)
+        with pytest.raises(InputError, match=r"image` must .*got an object of type NoneType"):
+            images.inpaint(None, np.zeros(image.shape, bool))
