@@ -7,26 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from .backend.array_checks import floating, refuse_masked
+from .backend.array_checks import refuse_masked
 from .backend.arrays import Array, BoolArray, IntArray, from_numpy, namespace, take_rows, to_numpy
 from .backend.checks import reject
 from .run.result import Result, joined
 
 
-def recover_measured(y: Any, m: int, mask: Any, recover_rows: Callable[[Array, IntArray, IntArray], Result]) -> Result:
+def recover_measured(y: Array, mask: Any, recover_rows: Callable[[Array, IntArray, IntArray], Result]) -> Result:
     """Recover rows from incomplete data, those with the same measurements at a time.
 
     Parameters
     ----------
-    y : array, shape (m,) or (batch, m)
+    y : array, shape (batch, m) or (batch, times, m)
         The data. Entries that were not measured may have any value.
-    m : int
-        The number of measurements.
     mask : array of bool, shape (m,) or (batch, m)
-        True where y was not measured.
+        True where y was not measured, at any time.
     recover_rows : callable
-        Function of some data of shape (rows, measurements), the numbers of these rows and of these measurements, which
-        returns their result.
+        Function of some data of shape (rows, ..., measurements), the numbers of these rows and of these measurements,
+        which returns their result.
 
     Returns
     -------
@@ -38,11 +36,7 @@ def recover_measured(y: Any, m: int, mask: Any, recover_rows: Callable[[Array, I
     InputError
         If the mask does not fit y, or if nothing was measured in a row.
     """
-    data = floating("y", y, dimensions=(1, 2), finite=False)
-    if data.shape[-1] != m or 0 in data.shape:
-        raise reject("y", f"shape {tuple(data.shape)}", f"have shape ({m},) or (batch, {m})")
-    data = data[None, :] if data.ndim == 1 else data
-    measured = ~_checked(mask, (int(data.shape[0]), m))
+    measured = ~_checked(mask, (int(y.shape[0]), int(y.shape[-1])))
     nothing = np.flatnonzero(~measured.any(axis=1))
     if nothing.size:
         raise reject("mask", f"no measurement in row {nothing[0]}", "leave at least one measurement in each row")
@@ -50,7 +44,7 @@ def recover_measured(y: Any, m: int, mask: Any, recover_rows: Callable[[Array, I
     parts = []
     for number, pattern in enumerate(patterns):
         rows, kept = np.flatnonzero(of_rows.ravel() == number), np.flatnonzero(pattern)
-        some = namespace(data).take(take_rows(data, rows), from_numpy(kept, data), axis=-1)
+        some = namespace(y).take(take_rows(y, rows), from_numpy(kept, y), axis=-1)
         parts.append((rows, recover_rows(some, rows, kept)))
     return joined(parts)
 

@@ -228,6 +228,30 @@ def test_dask_arrays(rng):
     assert DaskSource(chunked).provenance == DaskSource(da.from_array(X, chunks=(50, 8))).provenance
 
 
+@pytest.mark.numerical
+def test_dask_arrays_with_missing_entries(rng):
+    """Parts of nonnegative signals that are missing are restored by nonnegative atoms, learned on a cluster."""
+    atoms = rng.random((8, 24)) * (rng.random((8, 24)) < 0.3) + 0.01
+    signals = (rng.random((400, 8)) * (rng.random((400, 8)) < 0.25) + 0.01) @ atoms
+    lost = rng.integers(0, 6, (400, 1)) == np.arange(24) // 4
+    X = da.from_array(np.where(lost, np.nan, signals), chunks=(80, 12))
+    options = {"n_atoms": 8, "sparsity": 3, "rounds": 9, "nonnegative_codes": True, "nonnegative_atoms": True}
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as local, Client(local):
+        learner = sparsect.DictionaryLearner(missing="nan", **options).fit(X)
+        codes = learner.transform(X)
+        restored = learner.inverse_transform(codes).compute()
+        with pytest.raises(InputError, match="signals, chunk 0` must have finite entries"):
+            sparsect.DictionaryLearner(**options).fit(X)
+        nothing = da.where(np.arange(400)[:, None] == 170, np.nan, X)
+        with pytest.raises(InputError, match=r"signals, chunk 2` must have at least one .*, got only NaN in row 10"):
+            sparsect.DictionaryLearner(missing="nan", **options).fit(nothing)
+    assert learner.components_.min() >= 0
+    assert codes.compute().min() >= 0
+    means = np.broadcast_to(np.where(lost, 0, signals).sum(axis=0) / (~lost).sum(axis=0), signals.shape)
+    errors = [np.linalg.norm(guess[lost] - signals[lost]) for guess in (restored, means)]
+    assert errors[0] < 0.5 * errors[1]
+
+
 def test_dask_arrays_of_small_integers_are_not_computed_to_code_others(rng):
     X = rng.integers(0, 255, (200, 16), dtype=np.uint8)
     np.testing.assert_array_equal(DaskSource(da.from_array(X, chunks=(50, 16))).batch(1), X[50:100])

@@ -3,7 +3,7 @@
 from .learning import Progress, learn
 from .sources import ArraySource, DaskSource, Source
 from .statistics import Statistics
-from .store import Dictionary, as_dictionary, load_dictionary
+from .store import Dictionary, as_dictionary, list_dictionaries, load_dictionary
 
 __all__ = [
     "ArraySource",
@@ -14,5 +14,6 @@ __all__ = [
     "Statistics",
     "as_dictionary",
     "learn",
+    "list_dictionaries",
     "load_dictionary",
 ]

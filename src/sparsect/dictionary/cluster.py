@@ -220,6 +220,7 @@ class Cluster:
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
         settings = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
         settings["gpu"] = options_in_force()
+        settings["missing"] = source.missing if isinstance(source, DaskSource) else None
         parts: list[Any] = []
         for share in self._shares(source):
             parts.append(None)
@@ -388,9 +389,11 @@ def _transformed(coder: Any, X: Any) -> Any:
 class _Share:
     """The batches of a source that one worker codes, read or drawn by the worker on its device."""
 
-    def __init__(self, work: Any, numbers: Sequence[int], device: str | None) -> None:
+    def __init__(self, work: Any, numbers: Sequence[int], device: str | None, missing: str | None) -> None:
         self._source = _unpacked(work, device) if isinstance(work, bytes) else None
-        self._chunk = None if self._source is not None else place(DaskSource.checked(work, numbers[0]), device)
+        self._chunk = None
+        if self._source is None:
+            self._chunk = place(DaskSource.checked(work, numbers[0], missing), device)
         self._numbers, self._device = numbers, device
         self.batches = len(numbers)
 
@@ -439,7 +442,8 @@ def _coded(
     from distributed import get_worker
 
     _keep_memory()
-    share, unreported, last = _Share(work, numbers, settings["device"]), list(numbers), time.monotonic()
+    share = _Share(work, numbers, settings["device"], settings["missing"])
+    unreported, last = list(numbers), time.monotonic()
 
     def report(done: int) -> None:
         # Announced at intervals, because one message per batch from a thousand workers would overload the scheduler.

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backend import files
 from ..backend.array_checks import check_magnitude
-from ..backend.arrays import Array, from_numpy, is_numpy, namespace, to_numpy
+from ..backend.arrays import Array, from_numpy, namespace, on_host, to_numpy
 from ..backend.checks import InputError, choice, real_number, reject, truth_value, whole_number
 from ..backend.devices import described
 from ..backend.locks import reserved
@@ -22,9 +22,9 @@ from ..backend.writing import check_writable
 from ..solvers import ADMM
 from ..solvers.base import Solver, check_solver
 from .online import Online
-from .procedures import Limited, Penalized, Procedure, Stage
-from .samples import Sample, draw_rows
-from .sources import Source
+from .procedures import SPARE, Limited, Penalized, Procedure, Stage
+from .samples import Sample, completed, draw_rows
+from .sources import ArraySource, Source
 from .statistics import gather_all
 from .store import Dictionary, load_dictionary
 
@@ -37,12 +37,14 @@ REMARKS = ("about", "computed", "rounds")
 THRESHOLD = 0.0044
 # Iterations of the paper's coder.
 ITERATIONS = 20
-# Signals drawn for each atom from which the paper's learning takes atoms.
-SPARE = 4
+# Rounds, and rounds where few signals are coded again and again.
+ROUNDS, FEW_ROUNDS = 45, 20
+# By default, one in so many rounds, the last ones, is a pass over all signals.
+PASSES = 8
 
 
 def learn(
-    source: Source,
+    source: Source | Array,
     n_atoms: int,
     *,
     sparsity: int | None = None,
@@ -52,10 +54,11 @@ def learn(
     max_coherence: float = 0.95,
     coder: Solver | None = None,
     code_iter: int | None = None,
-    rounds: int = 45,
+    rounds: int | None = None,
+    passes: int | None = None,
     patience: int = 10,
     rng: int = 0,
-    validation: Source | None = None,
+    validation: Source | Array | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[Progress], None] | None = None,
     about: str | None = None,
@@ -66,17 +69,19 @@ def learn(
     There are two objectives. With ``'l0'``, codes have at most ``sparsity`` nonzeros while learning, as they do when
     the dictionary is used. Most rounds learn from mini-batches of a sample of the signals: each step codes some
     signals, adds their statistics to those of earlier ones, which fade, and updates one atom after the other [1]_. At
-    first little is remembered, so that atoms move freely, and codes have half the nonzeros; later, more. One round in
-    eight, at the end, is a pass over all signals with the method of optimal directions [2]_. Atoms that few signals
-    use, or nearly the same as another one, are replaced by signals. The result is the dictionary of the round with the
-    smallest error on signals that are held out.
+    first little is remembered, so that atoms move freely, and codes have half the nonzeros; later, more. The last
+    rounds are passes over all signals with the method of optimal directions [2]_. Atoms that few signals use, or nearly
+    the same as another one, are replaced by signals. The result is the dictionary of the round with the smallest error
+    on signals that are held out. If there are so few signals that fewer than 1.5 of them use an atom for each of its
+    entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks codes and leaves
+    1.25 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder`` is given).
 
     With ``'lp'``, learning is that of the paper: each round codes all signals by ADMM with a penalty, followed by the
     method of optimal directions, and the last dictionary is the result.
 
     Parameters
     ----------
-    source : Source
+    source : Source, or array of shape (signals, m)
         Training signals. The result does not depend on how they are divided into batches, except for rounding.
     n_atoms : int
         Number of atoms, the columns of Phi.
@@ -90,33 +95,38 @@ def learn(
         The largest absolute inner product of two atoms, for 'l0' only. If it is exceeded, the atom used less is
         replaced; the result may exceed it where the last update has moved atoms.
     coder : Solver, optional
-        The solver that codes. For 'l0', the default is order-recursive matching pursuit; for nonnegative codes, and for
-        passes on a GPU, the annealed Difference Map. For 'lp', it is ADMM with p-shrinkage, p = 1/2, and a penalty
-        proportional to the size of the signals.
+        The solver that codes. For 'l0', the default is order-recursive matching pursuit, and for nonnegative codes the
+        annealed Difference Map. For 'lp', it is ADMM with p-shrinkage, p = 1/2, and a penalty proportional to the size
+        of the signals.
     code_iter : int, optional
-        Maximum number of iterations of the coder for each signal. The default is 20 for 'lp', and for 'l0' 10 on a CPU
-        and 50 on a GPU, or ``sparsity`` if that is larger.
+        Maximum number of iterations of the coder for each signal. The default is 20 for 'lp', and for 'l0' 10, or
+        ``sparsity`` if that is larger.
     rounds : int, optional
-        Number of rounds. A round of mini-batches codes about 5,000 signals.
+        Number of rounds. A round of mini-batches codes about 5,000 signals, on a GPU 80,000. The default is 45, and 20
+        where codes are shrunk.
+    passes : int, optional
+        For 'l0', how many of the rounds, the last ones, are passes over all signals. The default is one in eight, at
+        least one, and one where codes are shrunk. With very many signals, a pass takes as long as hundreds of rounds of
+        mini-batches.
     patience : int, optional
         Number of rounds of mini-batches without a smaller error after which the passes begin.
     rng : int, optional
         Seed for the initial atoms, the sample and the replacements, a non-negative integer.
-    validation : Source, optional
+    validation : Source, or array of shape (signals, m), optional
         Signals not used for training, on which the error is reported after each round. For 'l0', 500 of them are drawn;
         if there is no such source, one signal in 20, at most 500, is held out, unless that leaves fewer than five
         signals per atom. The error is then that of the training signals.
     checkpoint : str or path-like, optional
         An ``.npz`` file to which the dictionary is written after every round. If the file exists, learning resumes from
         it, with the same outcome as without the interruption. A larger ``rounds`` continues a finished run: for 'l0',
-        with more passes over all signals.
+        with more passes over all signals, if there are to be any.
     progress : callable, optional
         Called with a :class:`Progress` after each batch.
     about : str, optional
         Description of the signals, stored in the provenance.
     cluster : Cluster, optional
         A :class:`sparsect.dictionary.cluster.Cluster` that codes the batches of passes over all signals; by default,
-        this process does. Mini-batches are always coded in this process.
+        this process does. Mini-batches are always coded in this process, where the signals are.
 
     Returns
     -------
@@ -147,10 +157,14 @@ def learn(
     >>> dictionary.rounds[-1]["nonzeros"]
     3.0
     """
-    n_atoms, rounds = whole_number("n_atoms", n_atoms, 1), whole_number("rounds", rounds, 1)
+    source, validation = _as_source(source), None if validation is None else _as_source(validation)
+    n_atoms = whole_number("n_atoms", n_atoms, 1)
+    if rounds is not None:
+        rounds = whole_number("rounds", rounds, 1)
     seed, patience = whole_number("rng", rng, 0), whole_number("patience", patience, 1)
     if objective is None:
         objective = "lp" if sparsity is None else "l0"
+    settings: dict[str, Any] = {"passes": passes}
     limited = choice("objective", objective, ("l0", "lp")) == "l0"
     online = _online(n_atoms, sparsity, limited, nonnegative_codes, nonnegative_atoms, max_coherence)
     if code_iter is not None:
@@ -160,17 +174,22 @@ def learn(
     procedure: Procedure
     if limited:
         sample = Sample.drawn(source, validation, n_atoms, seed)
-        check_magnitude("signals", sample.rows[np.isfinite(sample.rows)])
+        check_magnitude("signals", completed(sample.rows))
         whole_number("sparsity", sparsity, 1, min(n_atoms, sample.rows.shape[1]))
-        on_cpu = is_numpy(namespace(sample.like)) if cluster is None else cluster.device in (None, "cpu")
         online = replace(online, coder=coder, code_iter=code_iter)
-        procedure = Limited(source, sample, n_atoms, online, rounds, patience, seed, gather, on_cpu)
-        settings = {"objective": "l0", "rounds": rounds, "patience": patience, "online": repr(online)}
+        overfits = on_host(sample.rows) and online.overfits(source.size, n_atoms, sample.rows.shape[1])
+        rounds = rounds or (FEW_ROUNDS if overfits else ROUNDS)
+        # Passes do not shrink codes, and would undo what that gains.
+        default = 1 if overfits else max(1, rounds // PASSES)
+        passes = default if passes is None else whole_number("passes", passes, 1, rounds)
+        procedure = Limited(source, sample, n_atoms, online, overfits, rounds, passes, patience, seed, gather)
+        settings |= {"objective": "l0", "rounds": rounds, "patience": patience, "online": repr(online)}
     else:
-        pool = draw_rows(source, SPARE * n_atoms, np.random.default_rng([seed, 0]))
+        pool = completed(draw_rows(source, SPARE * n_atoms, np.random.default_rng([seed, 0])))
         check_magnitude("signals", pool)
         coding = (coder or _penalized_coder(pool), n_atoms if sparsity is None else sparsity, code_iter or ITERATIONS)
-        procedure = Penalized(source, validation, pool, n_atoms, coding, seed, gather)
+        rounds = rounds or ROUNDS
+        procedure = Penalized(source, validation, pool, n_atoms, coding, rounds, seed, gather)
         settings = {"coder": repr(coding[0]), "sparsity": sparsity, "code_iter": coding[2]}
     start = procedure.start()
     provenance = source.provenance | settings | {"seed": seed}
@@ -181,24 +200,28 @@ def learn(
     with reserved(checkpoint):
         stage, dictionary = start, Dictionary(start.Phi, [], provenance)
         if checkpoint is not None:
-            stage, dictionary = _resumed(checkpoint, dictionary)
+            stage, dictionary = _resumed(checkpoint, dictionary, procedure.like)
+        coded = 0
         while len(dictionary.rounds) < rounds and not procedure.finished(dictionary.rounds):
-            number, batches = len(dictionary.rounds) + 1, procedure.batches(dictionary.rounds)
+            batches, signals = procedure.batches(dictionary.rounds), procedure.signals(dictionary.rounds)
+            state = Progress(len(dictionary.rounds) + 1, rounds, 0, batches, coded, 0, dictionary)
+            left = procedure.left(dictionary.rounds)
 
-            def report(
-                batch: int, number: int = number, batches: int = batches, before: Dictionary = dictionary
-            ) -> None:
+            def report(batch: int, before: Progress = state, signals: int = signals, left: int = left) -> None:
                 if progress is not None:
-                    progress(Progress(number, rounds, batch, batches, before))
+                    done = signals * batch // before.batches
+                    progress(replace(before, batch=batch, coded=before.coded + done, left=left - done))
 
             stage, numbers = procedure.round(stage, dictionary.Phi, dictionary.rounds, report)
+            coded += signals
             done = [*dictionary.rounds, numbers]
-            newest = procedure.best(done) == len(done) - 1
-            dictionary = Dictionary(stage.Phi if newest else dictionary.Phi, done, provenance)
+            kept = stage if procedure.best(done) == len(done) - 1 else dictionary
+            dictionary = Dictionary(kept.Phi, done, provenance, kept.usage)
             if checkpoint is not None:
                 files.write_npz(checkpoint, dictionary.arrays() | stage.arrays(), compress=False)
             if progress is not None:
-                progress(Progress(number, rounds, batches, batches, dictionary))
+                left = 0 if procedure.finished(done) else procedure.left(done)
+                progress(Progress(state.round, rounds, batches, batches, coded, left, dictionary))
     return dictionary
 
 
@@ -216,6 +239,10 @@ class Progress:
         Number of batches done in this round.
     batches : int
         Number of batches in a round.
+    coded : int
+        Number of signals coded so far, not counting those before an interruption.
+    left : int
+        Number of signals that are still to be coded, if learning does not end before the last round.
     dictionary : Dictionary
         The dictionary after the last complete round.
 
@@ -227,15 +254,22 @@ class Progress:
     >>> reports = []
     >>> dictionary = learn(ArraySource(signals), n_atoms=20, rounds=3, progress=reports.append)
     >>> last = reports[-1]
-    >>> last.round, last.rounds, last.batch, last.batches
-    (3, 3, 1, 1)
+    >>> last.round, last.rounds, last.batch, last.batches, last.coded, last.left
+    (3, 3, 1, 1, 1500, 0)
     """
 
     round: int
     rounds: int
     batch: int
     batches: int
+    coded: int
+    left: int
     dictionary: Dictionary
+
+
+def _as_source(signals: Any) -> Any:
+    """Return a source of the rows of an array; a source is returned unchanged."""
+    return signals if hasattr(signals, "batch") else ArraySource(signals)
 
 
 def _online(
@@ -266,8 +300,11 @@ def _penalized_coder(signals: Array) -> ADMM:
     return ADMM(mu=mu, lam=float(f"{mu * THRESHOLD * size:.3g}"))
 
 
-def _resumed(checkpoint: str, start: Dictionary) -> tuple[Stage, Dictionary]:
-    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet."""
+def _resumed(checkpoint: str, start: Dictionary, like: Array) -> tuple[Stage, Dictionary]:
+    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet.
+
+    Statistics are placed like the array ``like``.
+    """
     if not Path(checkpoint).exists():
         check_writable(checkpoint)
         return Stage(start.Phi), start
@@ -281,8 +318,8 @@ def _resumed(checkpoint: str, start: Dictionary) -> tuple[Stage, Dictionary]:
             f"{checkpoint}: was learned with other values of {', '.join(other)}; "
             "use the same values to continue, or another file to start over"
         )
-    dictionary = Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance)
+    dictionary = Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance, saved.usage)
     try:
-        return Stage.restored(files.read_npz(checkpoint), dictionary.Phi), dictionary
+        return Stage.restored(files.read_npz(checkpoint), dictionary.Phi, like), dictionary
     except (KeyError, ValueError):
         raise InputError(f"{checkpoint}: damaged (its statistics cannot be read)") from None

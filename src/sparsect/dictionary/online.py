@@ -12,27 +12,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backend.arrays import Array
+from ..backend.arrays import Array, contiguous, namespace
 from ..backend.norms import squared_norm
 from ..operators import as_operator
+from ..problems import Problem
 from ..sets import Sparse
-from ..solvers import AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
+from ..solvers import AnnealedDifferenceMap, LeastAngleRegression, OrderRecursiveMatchingPursuit
 from ..solvers.base import Solver
 from .samples import completed
 from .statistics import Statistics, gather
 from .updates import coordinate_descent
 
-# Number of signals in a step.
-BATCH = 256
+# Number of signals in a step. Small products do not keep a GPU busy.
+BATCH, GPU_BATCH = 256, 4096
 # The memory, in remembered signals that use an atom, at the beginning and at the end of learning.
 MEMORY = (10.0, 300.0)
 # Codes have this fraction of the nonzeros at the beginning, and all of them after this fraction of learning.
 FEWER, RAMP = 0.5, 0.67
 # Atoms used less than this fraction of the mean are replaced: they fit a few signals, and others lack an atom.
 SELDOM = 0.1
-# Iterations of the annealed map, which codes where order-recursive matching pursuit does not: nonnegative codes, and on
-# GPUs.
-NONNEGATIVE_ITER, GPU_ITER = 10, 50
+# If signals use an atom less often than this many times for each of its entries, codes are shrunk by an l1 penalty.
+FEW = 1.5
+# Shrunk codes have this many times the nonzeros on average, and at most that many times in one signal.
+SHRUNK, LONGEST = 1.25, 4
+# Signals from whose paths the penalty is determined.
+PATHS = 64
+# Iterations of the annealed map, which computes nonnegative codes.
+NONNEGATIVE_ITER = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Online:
     sparsity : int
         Maximum number of nonzeros per code.
     coder : Solver, optional
-        The solver that codes; the default depends on the device and on the codes.
+        The solver that codes; the default depends on whether codes are nonnegative.
     code_iter : int, optional
         Maximum number of iterations of the coder.
     nonnegative_codes, nonnegative_atoms : bool, optional
@@ -60,13 +66,72 @@ class Online:
     nonnegative_atoms: bool = False
     max_coherence: float = 0.95
 
-    def coding(self, on_cpu: bool = True, fraction: float = 1.0) -> tuple[Solver, Sparse, int]:
+    def overfits(self, signals: int, n_atoms: int, entries: int) -> bool:
+        """Whether there are so few signals that atoms would fit their noise, and codes should be shrunk.
+
+        Parameters
+        ----------
+        signals, n_atoms, entries : int
+            Number of signals, of atoms, and of the entries of an atom.
+
+        Returns
+        -------
+        bool
+            False also if codes are nonnegative or a coder is given.
+        """
+        return self.coder is None and not self.nonnegative_codes and signals * self.sparsity < FEW * n_atoms * entries
+
+    def penalty(self, Phi: Array, signals: Array) -> float:
+        """Return the weight of the l1 norm with which codes have 1.25 times the nonzeros, on average.
+
+        Parameters
+        ----------
+        Phi : numpy.ndarray, shape (m, n)
+            The dictionary.
+        signals : numpy.ndarray, shape (rows, m)
+            Some signals; the first ones are used.
+
+        Returns
+        -------
+        float
+            The weight.
+        """
+        most, solver = self._longest(Phi), LeastAngleRegression()
+        problem = Problem(as_operator(Phi), completed(signals)[:PATHS], most)
+        state, none, changes = solver.init(problem), np.zeros(problem.batch), []
+        for _ in range(most):
+            changes.append(solver.alphas(state))
+            state = solver.steps(problem, state, none, [0.0])
+        # A code has as many nonzeros as its path has changes before the weight, if no column leaves again.
+        wanted = min(round(SHRUNK * self.sparsity * problem.batch), most * problem.batch - 1)
+        return float(np.sort(np.concatenate(changes))[::-1][wanted])
+
+    def shrunk(self, Phi: Array, penalty: float) -> tuple[Solver, Sparse, int]:
+        """Return the coder, the set of codes and the number of iterations for codes that a penalty shrinks.
+
+        Parameters
+        ----------
+        Phi : numpy.ndarray, shape (m, n)
+            The dictionary.
+        penalty : float
+            The weight of the l1 norm.
+
+        Returns
+        -------
+        tuple
+            The coder, the set, and the number.
+        """
+        most = self._longest(Phi)
+        return LeastAngleRegression(penalty), Sparse(most), 2 * most
+
+    def _longest(self, Phi: Array) -> int:
+        return min(LONGEST * self.sparsity, *Phi.shape)
+
+    def coding(self, fraction: float = 1.0) -> tuple[Solver, Sparse, int]:
         """Return the coder, the set of codes and the number of iterations.
 
         Parameters
         ----------
-        on_cpu : bool, optional
-            Whether signals are coded on a CPU, as NumPy arrays.
         fraction : float, optional
             Which fraction of learning is done; codes have fewer nonzeros at the beginning.
 
@@ -76,11 +141,10 @@ class Online:
             The coder, the set, and the number.
         """
         size = max(1, round((FEWER + (1 - FEWER) * min(1.0, fraction / RAMP)) * self.sparsity))
-        pursuit = on_cpu and not self.nonnegative_codes
-        default = OrderRecursiveMatchingPursuit() if pursuit else AnnealedDifferenceMap("approximation")
-        few = max(self.sparsity, NONNEGATIVE_ITER if on_cpu else GPU_ITER)
+        signed = not self.nonnegative_codes
+        default = OrderRecursiveMatchingPursuit() if signed else AnnealedDifferenceMap("approximation")
         codes = Sparse(size, nonnegative=self.nonnegative_codes)
-        return self.coder or default, codes, few if self.code_iter is None else self.code_iter
+        return self.coder or default, codes, self.code_iter or max(self.sparsity, NONNEGATIVE_ITER)
 
     def memory(self, n_atoms: int, fraction: float) -> float:
         """Return how many signals are remembered.
@@ -144,33 +208,36 @@ class Online:
         return Statistics(codes, codes @ Phi.T, usage, 0.0, energy, count)
 
     def step(
-        self, Phi: Array, past: Statistics | None, signals: Array, fraction: float
+        self, Phi: Array, past: Statistics | None, signals: Array, fraction: float, penalty: float | None = None
     ) -> tuple[Array, Statistics, Statistics]:
         """Code signals, add their statistics to those of earlier ones, and update the dictionary.
 
         Parameters
         ----------
-        Phi : numpy.ndarray, shape (m, n)
+        Phi : array, shape (m, n)
             The current dictionary.
         past : Statistics or None
             Statistics of earlier signals; None before the first step.
-        signals : numpy.ndarray, shape (rows, m)
-            The signals, in main memory.
+        signals : array, shape (rows, m)
+            The signals, of the same array library.
         fraction : float
             Which fraction of learning is done.
+        penalty : float, optional
+            The weight of the l1 norm that shrinks codes; by default, they are not shrunk.
 
         Returns
         -------
-        Phi : numpy.ndarray, shape (m, n)
+        Phi : array, shape (m, n)
             The new dictionary.
         recent : Statistics
             The statistics for the next step.
         new : Statistics
             The statistics of these signals alone.
         """
-        recent = new = gather(as_operator(Phi), signals, *self.coding(fraction=fraction))
+        coding = self.coding(fraction) if penalty is None else self.shrunk(Phi, penalty)
+        recent = new = gather(as_operator(Phi), signals, *coding)
         if past is not None:
             room = max(self.memory(Phi.shape[1], fraction) - new.count, 0.0)
             recent = past.faded(min(1.0, room / past.count)) + new
         atoms = coordinate_descent(recent, Phi.T, self.nonnegative_atoms)
-        return np.ascontiguousarray(atoms.T, dtype=Phi.dtype), recent, new
+        return contiguous(namespace(Phi).astype(atoms.T, Phi.dtype)), recent, new

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, to_numpy
+from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, on_host, placed, take_rows, to_numpy
 from ..operators import as_operator
 from ..solvers.base import Solver
-from .online import BATCH, SELDOM, Online
+from .online import BATCH, GPU_BATCH, SELDOM, Online
 from .samples import Sample, completed, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
@@ -20,8 +20,8 @@ from .updates import coordinate_descent, optimal_directions, with_replacements
 
 # Steps in a round of mini-batches.
 STEPS = 20
-# One in so many rounds, the last ones, is a pass over all signals.
-PASSES = 8
+# Signals drawn for each atom from which atoms are taken.
+SPARE = 4
 # Sweeps over nonnegative atoms in a pass over all signals.
 SWEEPS = 10
 
@@ -41,21 +41,26 @@ class Stage:
     Phi : array, shape (m, n)
         The atoms, one per column.
     recent : Statistics or None
-        Statistics of recent signals, in main memory; None if rounds do not remember any.
+        Statistics of recent signals; None if rounds do not remember any.
+    usage : numpy.ndarray, shape (n,), or None
+        The fraction of the signals of the round that use each atom; None before the first round.
     """
 
     Phi: Array
     recent: Statistics | None = None
+    usage: NumpyArray | None = None
 
     def arrays(self) -> dict[str, NumpyArray]:
         """Return what a checkpoint needs besides the best dictionary, by name."""
         if self.recent is None:
             return {}
         sums = np.array([self.recent.error, self.recent.energy, self.recent.count])
-        return {"current": to_numpy(self.Phi), "sums": sums} | {name: getattr(self.recent, name) for name in ARRAYS}
+        return {"current": to_numpy(self.Phi), "sums": sums} | {
+            name: to_numpy(getattr(self.recent, name)) for name in ARRAYS
+        }
 
     @classmethod
-    def restored(cls, arrays: dict[str, NumpyArray], best: Array) -> Stage:
+    def restored(cls, arrays: dict[str, NumpyArray], best: Array, like: Array) -> Stage:
         """Return the stage of which :meth:`arrays` were saved.
 
         Parameters
@@ -64,6 +69,8 @@ class Stage:
             The arrays of the checkpoint.
         best : array, shape (m, n)
             The best dictionary, on the device wanted.
+        like : array
+            An array of the library and on the device of the statistics.
 
         Returns
         -------
@@ -81,17 +88,28 @@ class Stage:
         (m, n), (A, B, usage) = best.shape, (arrays[name] for name in ARRAYS)
         if [array.shape for array in (arrays["current"], A, B, usage)] != [(m, n), (n, n), (n, m), (n,)]:
             raise ValueError
-        return cls(from_numpy(arrays["current"], best), Statistics(A, B, usage, error, energy, count))
+        recent = Statistics(A, B, usage, error, energy, count).moved(lambda array: from_numpy(to_numpy(array), like))
+        return cls(from_numpy(arrays["current"], best), recent)
 
 
 class Procedure(Protocol):
     """Protocol of a way of learning, round by round."""
+
+    @property
+    def like(self) -> Array:
+        """An array of the library and on the device of the statistics."""
 
     def start(self) -> Stage:
         """Return the starting point."""
 
     def batches(self, rounds: Rounds) -> int:
         """Return the number of batches in the round after these."""
+
+    def signals(self, rounds: Rounds) -> int:
+        """Return the number of signals that the round after these codes."""
+
+    def left(self, rounds: Rounds) -> int:
+        """Return the number of signals that all rounds after these code, if learning does not end earlier."""
 
     def finished(self, rounds: Rounds) -> bool:
         """Whether further rounds are of no use."""
@@ -119,6 +137,8 @@ class Penalized:
         Number of atoms.
     coding : tuple
         The coder, the maximum number of nonzeros, and the number of iterations.
+    rounds : int
+        Number of rounds.
     seed : int
         Seed for atoms and replacements.
     gather : callable
@@ -130,8 +150,14 @@ class Penalized:
     sample: Array
     n_atoms: int
     coding: tuple[Solver, int, int]
+    rounds: int
     seed: int
     gather: Gather
+
+    @property
+    def like(self) -> Array:
+        """An array of the library and on the device of the statistics."""
+        return self.sample
 
     def start(self) -> Stage:
         """Return atoms that are signals."""
@@ -140,6 +166,14 @@ class Penalized:
     def batches(self, rounds: Rounds) -> int:
         """Return the number of batches of the source."""
         return self.source.batches
+
+    def signals(self, rounds: Rounds) -> int:
+        """Return the number of signals of the source."""
+        return self.source.size
+
+    def left(self, rounds: Rounds) -> int:
+        """Return the number of signals that the remaining rounds code."""
+        return (self.rounds - len(rounds)) * self.source.size
 
     def finished(self, rounds: Rounds) -> bool:
         """Return False: the penalty, not the error, is minimized, and all rounds are wanted."""
@@ -155,7 +189,7 @@ class Penalized:
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
         spare = starting_atoms(self.sample, self.n_atoms, np.random.default_rng([self.seed, 1 + len(rounds)]))
         atoms, _ = with_replacements(optimal_directions(total), total, spare)
-        return Stage(namespace(atoms).astype(atoms.T, stage.Phi.dtype)), numbers
+        return Stage(namespace(atoms).astype(atoms.T, stage.Phi.dtype), usage=total.fractions), numbers
 
     def best(self, rounds: Rounds) -> int:
         """Return the number of the last round."""
@@ -179,25 +213,31 @@ class Limited:
         Number of atoms.
     online : Online
         Settings of the mini-batches.
-    rounds, patience : int
-        Number of rounds, and number of rounds without a smaller error after which the passes begin.
+    overfits : bool
+        Whether there are so few signals that the codes of mini-batches are shrunk.
+    rounds, passes, patience : int
+        Number of rounds, of passes among them, and of rounds without a smaller error after which the passes begin.
     seed : int
         Seed for atoms, mini-batches and replacements.
     gather : callable
         Codes the batches of a source.
-    on_cpu : bool
-        Whether it does so on a CPU, in NumPy arrays.
     """
 
     source: Source
     sample: Sample
     n_atoms: int
     online: Online
+    overfits: bool
     rounds: int
+    passes: int
     patience: int
     seed: int
     gather: Gather
-    on_cpu: bool
+
+    @property
+    def like(self) -> Array:
+        """An array of the library and on the device of the statistics."""
+        return self.sample.rows
 
     def start(self) -> Stage:
         """Return atoms that are signals."""
@@ -207,11 +247,21 @@ class Limited:
         """Return the number of steps of a round of mini-batches, or of batches of a pass."""
         return self.source.batches if self._is_pass(rounds) else STEPS
 
+    def signals(self, rounds: Rounds) -> int:
+        """Return the number of signals of a round of mini-batches, or of the source."""
+        return self.source.size if self._is_pass(rounds) else STEPS * self._batch
+
+    def left(self, rounds: Rounds) -> int:
+        """Return the number of signals that the remaining rounds code, if the passes do not begin or end earlier."""
+        passed = sum(not numbers["remembered"] for numbers in rounds)
+        steps = 0 if self._is_pass(rounds) else self.rounds - self.passes - len(rounds)
+        return steps * STEPS * self._batch + (self.passes - passed) * self.source.size
+
     def finished(self, rounds: Rounds) -> bool:
         """Whether the passes are done, or the last one has not lowered the error."""
         passes = [numbers for numbers in rounds if not numbers["remembered"]]
         worse = len(passes) > 1 and self._error(passes[-1]) >= self._error(passes[-2])
-        return worse or len(passes) >= self._passes
+        return worse or len(passes) >= self.passes
 
     def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
         """Do a round of mini-batches, or a pass over all signals that starts from the best dictionary."""
@@ -230,13 +280,14 @@ class Limited:
         return int(np.argmin([self._error(numbers) for numbers in rounds]))
 
     @property
-    def _passes(self) -> int:
-        return max(1, self.rounds // PASSES)
+    def _batch(self) -> int:
+        """Number of signals in a mini-batch."""
+        return min(BATCH if on_host(self.sample.rows) else GPU_BATCH, self.sample.rows.shape[0])
 
     def _is_pass(self, rounds: Rounds) -> bool:
         """Whether the round after these is a pass over all signals."""
         stalled = bool(rounds) and len(rounds) - self.best(rounds) > self.patience
-        return stalled or len(rounds) >= self.rounds - self._passes or any(not each["remembered"] for each in rounds)
+        return stalled or len(rounds) >= self.rounds - self.passes or any(not each["remembered"] for each in rounds)
 
     @staticmethod
     def _error(numbers: Numbers) -> float:
@@ -245,30 +296,34 @@ class Limited:
     def _fresh(self, number: int) -> Array:
         """Draw atoms from the sample."""
         generate = np.random.default_rng([self.seed, number])
-        return starting_atoms(completed(self.sample.rows), self.n_atoms, generate, self.online.nonnegative_atoms)
+        signals = completed(self.sample.some(SPARE * self.n_atoms, generate))
+        return starting_atoms(signals, self.n_atoms, generate, self.online.nonnegative_atoms)
 
-    def _coded(self, Phi: Array, signals: NumpyArray) -> Statistics:
-        return gather(as_operator(Phi), from_numpy(signals, Phi), *self.online.coding(self.on_cpu))
+    def _coded(self, Phi: Array, signals: Array) -> Statistics:
+        return gather(as_operator(Phi), placed(signals, Phi), *self.online.coding())
 
     def _stepped(self, stage: Stage, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
         """Do a round of mini-batches, and return the sum of their statistics, too."""
         rows, generate = self.sample.rows, np.random.default_rng([self.seed, number + 1])
-        size = min(BATCH, rows.shape[0])
+        size = self._batch
         passes = [generate.permutation(rows.shape[0]) for _ in range(-(-STEPS * size // rows.shape[0]))]
         parts: list[Statistics] = []
-        Phi, recent = contiguous(to_numpy(stage.Phi)), stage.recent
-        for step, chosen in enumerate(np.concatenate(passes)[: STEPS * size].reshape(STEPS, size)):
-            done = (number + step / STEPS) / (self.rounds - self._passes)
-            Phi, recent, new = self.online.step(Phi, recent, rows[chosen], done)
+        Phi, recent = from_numpy(np.ascontiguousarray(to_numpy(stage.Phi)), rows), stage.recent
+        batches = np.concatenate(passes)[: STEPS * size].reshape(STEPS, size)
+        penalty = self.online.penalty(Phi, take_rows(rows, batches[0])) if self.overfits else None
+        for step, chosen in enumerate(batches):
+            done = (number + step / STEPS) / (self.rounds - self.passes)
+            Phi, recent, new = self.online.step(Phi, recent, take_rows(rows, chosen), done, penalty)
             parts.append(new)
             report(step + 1)
         assert recent is not None
         atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence, SELDOM)
-        return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent), sum(parts[1:], start=parts[0])
+        total = sum(parts[1:], start=parts[0])
+        return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent, total.fractions), total
 
     def _passed(self, Phi: Array, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
         """Update the dictionary with the codes of all signals but those held out."""
-        total = self.gather(Dictionary(Phi), self.source, *self.online.coding(self.on_cpu), report)
+        total = self.gather(Dictionary(Phi), self.source, *self.online.coding(), report)
         if self.sample.held_out is not None and self.sample.from_source:
             total += self._coded(Phi, self.sample.held_out).faded(-1.0)
         if self.online.nonnegative_atoms:
@@ -277,4 +332,4 @@ class Limited:
             atoms = optimal_directions(total)
         spare = from_numpy(to_numpy(self._fresh(number + 1)), Phi)
         atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence, SELDOM)
-        return Stage(namespace(atoms).astype(atoms.T, Phi.dtype)), total
+        return Stage(namespace(atoms).astype(atoms.T, Phi.dtype), usage=total.fractions), total

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend.array_checks import check_magnitude
-from ..backend.arrays import Array, IntArray, NumpyArray, from_numpy, namespace, take_rows, to_numpy
+from ..backend.arrays import Array, IntArray, from_numpy, namespace, on_host, take_rows, to_numpy
 from ..backend.checks import reject
 from ..backend.norms import norm
 from .sources import DaskSource, Source
 
-# Rows of a sample: at least this number, and this many for each atom.
-ROWS, ROWS_PER_ATOM = 50_000, 50
+# Rows of a sample: at least this number, and this many for each atom, but no more than so many numbers in all.
+ROWS, ROWS_PER_ATOM, NUMBERS = 50_000, 500, 2**28
 # Signals held out to measure the error: one in so many of a sample, at most this number, and none if that leaves fewer
 # than so many signals per atom.
 HELD_OUT, MOST_HELD_OUT, ENOUGH = 20, 500, 5
@@ -23,13 +23,15 @@ WEAK = 0.1
 
 @dataclass(frozen=True)
 class Sample:
-    """Random signals of a source in main memory, and signals on which the error is measured.
+    """Random signals of a source, and signals on which the error is measured.
+
+    They are NumPy arrays, or on a GPU if the source is.
 
     Attributes
     ----------
-    rows : numpy.ndarray, shape (rows, m)
+    rows : array, shape (rows, m)
         The signals to learn from.
-    held_out : numpy.ndarray, shape (some, m), or None
+    held_out : array, shape (some, m), or None
         The signals on which the error is measured; None if there are too few.
     from_source : bool
         Whether these are signals of the source, too.
@@ -37,15 +39,15 @@ class Sample:
         An array of the library and on the device of the source.
     """
 
-    rows: NumpyArray
-    held_out: NumpyArray | None
+    rows: Array
+    held_out: Array | None
     from_source: bool
     like: Array
 
     @property
-    def measured(self) -> NumpyArray:
+    def measured(self) -> Array:
         """The signals on which the error is measured: those held out or, if there are none, some of the others."""
-        return self.rows[:MOST_HELD_OUT] if self.held_out is None else self.held_out
+        return self.rows[:MOST_HELD_OUT, :] if self.held_out is None else self.held_out
 
     @classmethod
     def drawn(cls, source: Source, validation: Source | None, n_atoms: int, seed: int) -> Sample:
@@ -68,16 +70,37 @@ class Sample:
             The sample.
         """
         generate = np.random.default_rng(seed)
-        like = draw_rows(source, max(ROWS, ROWS_PER_ATOM * n_atoms), generate)
-        rows = to_numpy(like)
+        most = NUMBERS // source.batch(0).shape[1]
+        like = draw_rows(source, max(ROWS, min(ROWS_PER_ATOM * n_atoms, most)), generate)
+        rows = to_numpy(like) if on_host(like) else like
         if validation is not None:
-            return cls(rows, to_numpy(draw_rows(validation, MOST_HELD_OUT, generate)), False, like[:1, :])
+            held_out = draw_rows(validation, MOST_HELD_OUT, generate)
+            return cls(rows, to_numpy(held_out) if on_host(like) else held_out, False, like[:1, :])
         count = min(rows.shape[0] // HELD_OUT, MOST_HELD_OUT)
         if rows.shape[0] - count < ENOUGH * n_atoms or count == 0:
             return cls(rows, None, False, like[:1, :])
-        chosen = np.zeros(rows.shape[0], dtype=bool)
-        chosen[generate.choice(rows.shape[0], count, replace=False)] = True
-        return cls(rows[~chosen], rows[chosen], True, like[:1, :])
+        order = generate.permutation(rows.shape[0])
+        chosen, others = np.sort(order[:count]), np.sort(order[count:])
+        return cls(take_rows(rows, others), take_rows(rows, chosen), True, like[:1, :])
+
+    def some(self, count: int, generate: np.random.Generator) -> Array:
+        """Draw some of the signals to learn from.
+
+        Parameters
+        ----------
+        count : int
+            The number; all signals are returned if there are not more.
+        generate : numpy.random.Generator
+            The random generator.
+
+        Returns
+        -------
+        array, shape (at most count, m)
+            The signals.
+        """
+        if count >= self.rows.shape[0]:
+            return self.rows
+        return take_rows(self.rows, np.sort(generate.choice(self.rows.shape[0], count, replace=False)))
 
 
 def draw_rows(source: Source, count: int, generate: np.random.Generator) -> Array:

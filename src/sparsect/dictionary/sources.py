@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backend.array_checks import floating
-from ..backend.arrays import Array, NumpyArray, namespace, to_numpy
+from ..backend.arrays import Array, NumpyArray, is_complex, namespace, to_numpy
 from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import place
 
@@ -132,13 +132,10 @@ class ArraySource:
     def __init__(
         self, signals: Any, batch_size: int = BATCH, device: str | None = None, missing: str | None = None
     ) -> None:
-        self._missing = missing if missing is None else choice("missing", missing, ("nan",))
-        self._signals = floating("signals", signals, dimensions=(2,), finite=missing is None)
-        xp = namespace(self._signals)
-        if missing is not None and bool(xp.any(xp.isinf(self._signals))):
-            raise reject("signals", "infinite entries", "have entries that are finite, or NaN if not measured")
-        if missing is not None and bool(xp.any(xp.all(xp.isnan(self._signals), axis=1))):
-            raise reject("signals", "rows of NaN only", "have at least one measured entry in each row")
+        self._missing = missing
+        self._signals = checked_rows("signals", signals, missing)
+        if is_complex(self._signals):
+            raise reject("signals", f"dtype {self._signals.dtype}", "be real; complex signals are not learned from")
         self.size = int(self._signals.shape[0])
         if self.size == 0:
             raise reject("signals", f"shape {tuple(self._signals.shape)}", "have at least one row")
@@ -192,11 +189,15 @@ class DaskSource:
     ----------
     signals : dask.array.Array, shape (rows, m)
         The signals, real numbers. The chunks must have known sizes.
+    missing : {'nan'}, optional
+        With 'nan', NaN marks entries that were not measured. By default, NaN is refused.
 
     Attributes
     ----------
     signals : dask.array.Array, shape (rows, m)
         The array as it is used: floating-point numbers, with all columns in one chunk.
+    missing : str or None
+        What marks entries that were not measured.
     size : int
         Number of signals.
     batches : int
@@ -211,7 +212,8 @@ class DaskSource:
     (3, 500)
     """
 
-    def __init__(self, signals: Any) -> None:
+    def __init__(self, signals: Any, missing: str | None = None) -> None:
+        self.missing = missing if missing is None else choice("missing", missing, ("nan",))
         if signals.ndim != 2:
             raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "have 2 dimensions")
         if signals.dtype.kind in "iub":
@@ -241,10 +243,10 @@ class DaskSource:
         array, shape (rows, m)
             The signals, one per row.
         """
-        return self.checked(self.signals.blocks[index].compute(), index)
+        return self.checked(self.signals.blocks[index].compute(), index, self.missing)
 
     @staticmethod
-    def checked(chunk: Any, index: int) -> Array:
+    def checked(chunk: Any, index: int, missing: str | None = None) -> Array:
         """Check a computed chunk.
 
         Parameters
@@ -253,13 +255,15 @@ class DaskSource:
             The chunk, wherever it was computed.
         index : int
             Number of the batch, for error messages.
+        missing : {'nan'}, optional
+            What marks entries that were not measured.
 
         Returns
         -------
         array, shape (rows, m)
             The chunk as floating-point numbers.
         """
-        return floating(f"signals, chunk {index}", chunk, dimensions=(2,))
+        return checked_rows(f"signals, chunk {index}", chunk, missing)
 
     def delayed(self, index: int) -> Any:
         """Return one chunk as a Dask task on which other tasks can depend.
@@ -297,6 +301,42 @@ class DaskSource:
         from dask.base import tokenize
 
         return {"signals": self.size, "chunks": list(self.signals.chunks[0]), "token": tokenize(self.signals)}
+
+
+def checked_rows(name: str, rows: Any, missing: str | None) -> Array:
+    """Check signals that may lack entries.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the error.
+    rows : array, shape (rows, m)
+        The signals.
+    missing : {'nan'} or None
+        What marks entries that were not measured.
+
+    Returns
+    -------
+    array, shape (rows, m)
+        The signals as floating-point numbers.
+
+    Raises
+    ------
+    InputError
+        If entries are infinite, if they are NaN without being marked as missing, or if nothing was measured in a row.
+    """
+    if missing is None:
+        return floating(name, rows, dimensions=(2,))
+    choice("missing", missing, ("nan",))
+    found = floating(name, rows, dimensions=(2,), finite=False)
+    xp = namespace(found)
+    if bool(xp.any(xp.isinf(found))):
+        raise reject(name, "infinite entries", "have entries that are finite, or NaN if not measured")
+    nothing = xp.all(xp.isnan(found), axis=1)
+    if bool(xp.any(nothing)):
+        row = int(xp.argmax(xp.astype(nothing, xp.int8)))
+        raise reject(name, f"only NaN in row {row}", "have at least one measured entry in each row")
+    return found
 
 
 def digest(arrays: Iterable[NumpyArray]) -> str:

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..backend.arrays import Array, namespace, on_host
+import numpy as np
+
+from ..backend.arrays import Array, NumpyArray, namespace, on_host, to_numpy
 from ..backend.devices import memory_errors, rows_at_a_time, summing
 from ..backend.norms import norm, squared_norm
 from ..operators import Operator
@@ -108,6 +110,11 @@ class Statistics:
         return (self.error / self.energy) ** 0.5 if self.energy else 0.0
 
     @property
+    def fractions(self) -> NumpyArray:
+        """The fraction of the signals that use each atom."""
+        return np.clip(to_numpy(self.usage) / self.count, 0.0, 1.0)
+
+    @property
     def mean_nonzeros(self) -> float:
         """Mean number of atoms used per signal."""
         return float(namespace(self.usage).sum(self.usage)) / self.count
@@ -135,7 +142,8 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
     Statistics
         The statistics of the batch, in double precision.
     """
-    block = rows_at_a_time(signals, operator.shape, signals.shape[0])
+    nonzeros = sparsity if isinstance(sparsity, int) else getattr(sparsity, "size", 0)
+    block = rows_at_a_time(signals, operator.shape, signals.shape[0], coder.further_vectors(nonzeros))
     parts = [
         _gather_block(operator, signals[start : start + block, :], coder, sparsity, code_iter)
         for start in range(0, signals.shape[0], block)

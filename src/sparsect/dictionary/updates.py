@@ -12,6 +12,8 @@ from .statistics import Statistics
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARE = 1e-5
+# Atoms whose distances from their optima are computed in one matrix product.
+BLOCK = 32
 
 
 def optimal_directions(statistics: Statistics) -> Array:
@@ -64,7 +66,9 @@ def coordinate_descent(statistics: Statistics, atoms: Array, nonnegative: bool =
     A, B = to_numpy(statistics.codes_codes), to_numpy(statistics.codes_signals)
     moved = np.array(to_numpy(atoms), dtype=np.float64, order="C")
     for _ in range(sweeps):
-        sweep(np.ascontiguousarray(A), np.ascontiguousarray(B), moved, nonnegative)
+        for start in range(0, moved.shape[0], BLOCK):
+            block = slice(start, start + BLOCK)
+            sweep(np.ascontiguousarray(A[block, block]), B[block] - A[block] @ moved, moved[block], nonnegative)
     return from_numpy(moved, atoms)
 
 

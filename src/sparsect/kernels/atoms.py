@@ -8,33 +8,40 @@ from ..backend.parallel import compiled
 
 
 @compiled
-def sweep(codes_codes, codes_signals, atoms, nonnegative):
-    """Update every atom d_j once, in place, by the unit vector that fits the signals best for fixed codes.
+def sweep(codes_codes, missing, atoms, nonnegative):
+    """Update every atom d_j of a block once, in place, by the unit vector that fits the signals best for fixed codes.
 
     With A = X^T X and B = X^T Y, the minimum of ||X D - Y|| over row j of D alone is d_j + (B_j - A_j D) / A_jj, which
     is then scaled to norm 1 (Mairal et al. 2010, algorithm 2). Atoms without codes stay as they are.
 
     Parameters
     ----------
-    codes_codes : (n, n), A; codes_signals : (n, m), B
-    atoms : (n, m), D
+    codes_codes : (n, n), the rows and columns of A for the block
+    missing : (n, m), the rows of B - A D, kept up to date for the atoms that follow
+    atoms : (n, m), the rows of D
     nonnegative : whether negative entries are set to zero before the scaling
     """
     n, m = atoms.shape
     moved = np.empty(m)
     for j in range(n):
-        if not codes_codes[j, j] > 0:
+        weight = codes_codes[j, j]
+        if not weight > 0:
             continue
-        moved[:] = codes_signals[j]
-        for i in range(n):
-            weight = codes_codes[j, i]
-            if weight != 0 and i != j:
-                for k in range(m):
-                    moved[k] -= weight * atoms[i, k]
         square = 0.0
         for k in range(m):
+            moved[k] = missing[j, k] + weight * atoms[j, k]
             if nonnegative and moved[k] < 0:
                 moved[k] = 0
             square += moved[k] * moved[k]
-        if square > 0:
-            atoms[j] = moved / np.sqrt(square)
+        if not square > 0:
+            continue
+        length = np.sqrt(square)
+        for k in range(m):
+            change = moved[k] / length - atoms[j, k]
+            moved[k] = change
+            atoms[j, k] += change
+        for i in range(j + 1, n):
+            weight = codes_codes[i, j]
+            if weight != 0:
+                for k in range(m):
+                    missing[i, k] -= weight * moved[k]

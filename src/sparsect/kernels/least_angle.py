@@ -14,13 +14,13 @@ from ..backend.parallel import compiled
 
 
 @compiled
-def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, status, skip, energy, goal, taken):
+def walk(first, last, steps, dependent, alpha, floor, gram, x, c, L, order, size, status, skip, energy, goal, taken):
     """Take up to ``steps`` steps of the lasso path in rows ``first`` to ``last``.
 
     Parameters
     ----------
     dependent : a column joins only if its part orthogonal to the active ones has at least this fraction of its energy
-    floor : (batch,), the largest correlation at which a row is done
+    alpha : the correlation at which the path ends; floor : (batch,), the largest one at which a row is done
     gram : (n, n); x, c : (batch, n), coefficients and correlations Phi^T (y - Phi x)
     L : (batch, capacity (capacity + 1) / 2); order : (batch, capacity); size : (batch,), active columns
     status : (batch, n), 0 free, 1 active, 2 cannot join
@@ -55,7 +55,7 @@ def walk(first, last, steps, dependent, floor, gram, x, c, L, order, size, statu
                 t, line = h[r], gram[active[r]]
                 for j in range(n):
                     g[j] += t * line[j]
-            length = _until_next(correlation, g, state, n, level, skip[row], dependent)
+            length = _until_next(correlation, g, state, n, level, level - alpha, skip[row], dependent)
             leaving = -1
             for r in range(k):
                 reach = -coefficient[active[r]] / h[r] if h[r] != 0 else -1.0
@@ -131,9 +131,8 @@ def _direction(factor, active, correlation, k, h):
 
 
 @compiled
-def _until_next(correlation, g, state, n, level, skipped, dependent):
-    """Return the step at which a free column's correlation equals the active ones, or ``level`` (least-squares fit)."""
-    length = level
+def _until_next(correlation, g, state, n, level, length, skipped, dependent):
+    """Return the step at which a free column's correlation equals the active ones, at most ``length``."""
     for j in range(n):
         if state[j] == 0 and j != skipped:
             down, up = 1 - g[j], 1 + g[j]

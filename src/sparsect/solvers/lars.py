@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backend.arrays import Array, FloatArray, epsilon, is_single
-from ..backend.checks import within
+from ..backend.checks import settle_number, within
 from ..backend.norms import squared_norm
 from ..kernels.thresholding import keep_largest
 from ..problems import Problem
@@ -82,8 +82,12 @@ class LeastAngleRegression(Solver):
 
     It follows the lasso path from x = 0; in each step, one column joins or leaves the active set [1]_. After k steps, x
     is the minimizer of 1/2 ||Phi x - y||^2 + alpha ||x||_1 for the alpha at which the k-th change happens
-    (``alphas(state)``). A row settles at the end of the path, where alpha is 0. The stopping
-    criterion is the norm of the residual of x.
+    (``alphas(state)``). A row settles at the end of the path. The stopping criterion is the norm of the residual of x.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        The weight at which the path ends: x is then the solution of the lasso. The default, 0, is a least-squares fit.
 
     Notes
     -----
@@ -107,10 +111,19 @@ class LeastAngleRegression(Solver):
 
     name: ClassVar[str] = "lars"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE, Requirement.REAL, Requirement.HOST})
-    scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 100
+
+    alpha: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle_number(self, "alpha", "a number of at least 0", low=0.0)
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether the path goes to its end, which does not depend on units."""
+        return self.alpha == 0
 
     def init(self, problem: Problem) -> LeastAngleState:
         """Start from x = 0."""
@@ -127,10 +140,10 @@ class LeastAngleRegression(Solver):
             status=np.zeros(correlation.shape, dtype=np.int8),
             skip=np.full(batch, -1),
             energy=energy,
-            floor=100 * epsilon(energy) * largest,
+            floor=np.maximum(100 * epsilon(energy) * largest, self.alpha * (1 + 100 * epsilon(energy))),
             criterion=np.sqrt(energy),
             scale=np.sqrt(energy),
-            settled=largest == 0,
+            settled=largest <= self.alpha,
             taken=np.zeros(batch, dtype=np.int64),
         )
 
@@ -149,8 +162,8 @@ class LeastAngleRegression(Solver):
         fresh = {name: getattr(state, name).copy() for name in names}
         dependent = 1e-5 if is_single(gram) else 1e-10
         over_rows(
-            least_angle.walk, batch, count, dependent, state.floor, gram, fresh["x"], fresh["correlation"], fresh["L"],
-            fresh["order"], fresh["size"], fresh["status"], fresh["skip"], fresh["energy"],
+            least_angle.walk, batch, count, dependent, self.alpha, state.floor, gram, fresh["x"], fresh["correlation"],
+            fresh["L"], fresh["order"], fresh["size"], fresh["status"], fresh["skip"], fresh["energy"],
             np.maximum(goal, 0) ** 2, fresh["taken"],
             work=count * (int(state.size.max(initial=0)) + 4) * gram.shape[0],
         )  # fmt: skip
