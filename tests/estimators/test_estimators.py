@@ -154,6 +154,17 @@ class TestSparseCoder:
         with pytest.raises(NotFittedError):
             sparsect.SparseCoder().get_feature_names_out()
 
+    def test_codes_in_a_data_frame(self, rng):
+        pandas = pytest.importorskip("pandas")
+        atoms, X = rng.standard_normal((12, 8)), pandas.DataFrame(rng.standard_normal((5, 8)), index=list("abcde"))
+        coder = sparsect.SparseCoder(atoms, sparsity=2).set_output(transform="pandas")
+        codes = coder.fit_transform(X.rename(columns=str))
+        assert codes.index.tolist() == list("abcde")
+        assert codes.columns.tolist() == coder.get_feature_names_out().tolist()
+        plain = sparsect.SparseCoder(atoms, sparsity=2).fit_transform(X.to_numpy())
+        np.testing.assert_array_equal(codes, plain.toarray())
+        np.testing.assert_allclose(coder.inverse_transform(codes), plain @ atoms)
+
 
 class TestNonnegative:
     @pytest.fixture
@@ -197,8 +208,8 @@ class TestNonnegative:
 
     def test_errors(self, data):
         atoms, X = data
-        with pytest.raises(InputError, match=r"method` must be one of auto, .*got 'ormp', which does not take "):
-            sparsect.SparseCoder(atoms, method="ormp", nonnegative=True).fit_transform(X)
+        with pytest.raises(InputError, match=r"method` must be one of auto, .*got 'lars', which does not take "):
+            sparsect.SparseCoder(atoms, method="lars", nonnegative=True).fit_transform(X)
         with pytest.raises(InputError, match="nonnegative` must be True or False, got 'yes'"):
             sparsect.SparseCoder(atoms, nonnegative="yes").fit_transform(X)
         with pytest.raises(InputError, match="transform_max_iter` must be a whole number of at least 1, got 'all'"):
@@ -343,8 +354,8 @@ class TestDictionaryLearner:
             learner = sparsect.DictionaryLearner(50, sparsity=5, rounds=rounds).fit(digits[::2])
             restored = learner.inverse_transform(learner.transform(digits[1::2]))
             errors.append(np.linalg.norm(restored - digits[1::2]) / np.linalg.norm(digits[1::2]))
-        assert errors == sorted(errors, reverse=True)
-        assert errors[-1] < 0.25
+        assert max(errors) < 1.02 * min(errors)
+        assert max(errors) < 0.23
 
     def test_a_stream_of_signals(self, rng):
         truth = rng.standard_normal((20, 16))
@@ -398,8 +409,12 @@ class TestDictionaryLearner:
         assert errors[0] < 0.7 * errors[1]
         with pytest.raises(InputError, match=r"missing='nan' if NaN stands for"):
             sparsect.DictionaryLearner(40).fit(X)
-        with pytest.raises(InputError, match=r"missing` must .*got 'nan' with a Dask array"):
-            sparsect.DictionaryLearner(40, missing="nan").fit(pytest.importorskip("dask.array").from_array(X))
+        # With a penalty, the atoms are nearly as good as those of complete digits.
+        errors = []
+        for given in (X, digits):
+            penalized = sparsect.DictionaryLearner(40, sparsity=5, rounds=4, missing="nan", objective="lp").fit(given)
+            errors.append(np.linalg.norm(penalized.inverse_transform(penalized.transform(digits)) - digits))
+        assert errors[0] < 1.1 * errors[1]
 
     def test_clones(self):
         learner = sparsect.DictionaryLearner(7, coder=sparsect.ADMM(mu=1.0, lam=0.1), rounds=2)

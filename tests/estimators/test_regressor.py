@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsect
 from sparsect import InputError, SparseRegressor, SparseRegressorCV
-from sparsect.estimators.subsets import NormalEquations, Subset, best_subsets
+from sparsect.estimators.subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs
 
 pytestmark = pytest.mark.numerical
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numerical
         SparseRegressor(1, method="omp"),
         SparseRegressor(1, nonnegative=True, max_iter=10),
         SparseRegressorCV(),
-        SparseRegressorCV([0, 1], one_standard_error=True, joint=True),
+        SparseRegressorCV([0, 1], rule="significant", joint=True),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -89,6 +89,38 @@ class TestSubsets:
         assert [subset.support.size for subset in continued] == list(range(9))
         np.testing.assert_allclose([s.residual for s in continued], [s.residual for s in whole], rtol=0.02)
 
+    def test_powers_that_almost_depend_on_each_other(self, rng):
+        for high in (1.1, 1.3, 1.6, 2.0):
+            times = np.linspace(1, high, 300)
+            X = times[:, None] ** np.arange(16)
+            X /= np.linalg.norm(X, axis=0)
+            y = np.sin(5 * times) + 1e-3 * rng.standard_normal(300)
+            path = best_subsets(NormalEquations(X, y[:, None]), 12)
+            residuals = [subset.residual for subset in path]
+            assert residuals == sorted(residuals, reverse=True)
+            fits = [X[:, subset.support] @ np.linalg.lstsq(X[:, subset.support], y)[0] for subset in path]
+            np.testing.assert_allclose(residuals, [np.sum((y - fit) ** 2) for fit in fits], rtol=0.2)
+
+    def test_subsets_of_dependent_features_have_no_fit(self, rng):
+        X = rng.standard_normal((20, 4))
+        X[:, 2], X[:, 3] = X[:, 0], X[:, 0] + X[:, 1] + 1e-6 * X[:, 3]
+        equations = NormalEquations(X, X[:, :1])
+        for dependent in ([0, 2], [0, 1, 3]):
+            assert Subset.fitted(equations, np.array(dependent)) is None
+        assert [subset.support.size for subset in best_subsets(equations, 4)] == [0, 1]
+
+    def test_no_exchange_of_two_features_lowers_the_residual(self, rng):
+        X = rng.standard_normal((40, 10)) + 3 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 10))
+        Y = rng.standard_normal((40, 2))
+        equations = NormalEquations(X, Y, ridge=0.1)
+        start = Subset.fitted(equations, np.array([0, 1, 2, 3]))
+        found = exchanged_in_pairs(equations, start)
+        assert found.residual < start.residual
+        for kept in itertools.combinations(found.support, 2):
+            for pair in itertools.combinations(np.setdiff1d(np.arange(10), kept), 2):
+                other = Subset.fitted(equations, np.array([*kept, *pair]))
+                assert other.residual >= found.residual * (1 - 1e-8)
+
 
 class TestSparseRegressor:
     @pytest.mark.parametrize("correlation", [0.0, 0.9])
@@ -103,7 +135,7 @@ class TestSparseRegressor:
 
     def test_columns_of_any_scale(self, data):
         X, y, coef = data
-        for model in (SparseRegressor(), SparseRegressor(3), SparseRegressorCV(one_standard_error=True)):
+        for model in (SparseRegressor(), SparseRegressor(3), SparseRegressorCV(rule="significant")):
             model.fit(X, y)
             np.testing.assert_array_equal(model.support_, coef != 0)
             scale = X[:, model.support_].std(axis=0)
@@ -273,15 +305,44 @@ class TestSparseRegressorCV:
         with pytest.raises(InputError, match=r"ridges` must be 0, got 0.3 with a method of recover"):
             SparseRegressorCV(range(8), ridges=[0.3], method="omp").fit(X, y)
 
-    def test_one_standard_error(self, rng):
-        X = rng.standard_normal((60, 40))
-        y = X[:, 0] + 0.3 * X[:, 1] + rng.standard_normal(60)
-        least, fewer = (SparseRegressorCV(one_standard_error=few).fit(X, y) for few in (False, True))
-        assert fewer.sparsity_ <= least.sparsity_
-        found = fewer.cv_results_
-        best = np.argmin(found["mean_error"])
-        allowed = found["mean_error"] <= found["mean_error"][best] + found["standard_error"][best]
-        assert fewer.sparsity_ == found["sparsity"][allowed].min()
+    @pytest.mark.parametrize("rule", ["one standard error", "significant"])
+    def test_rules(self, rng, rule):
+        saved = 0
+        for _ in range(4):
+            X = rng.standard_normal((60, 40))
+            y = X[:, 0] + 0.3 * X[:, 1] + rng.standard_normal(60)
+            least, fewer = (SparseRegressorCV(rule=each).fit(X, y) for each in ("least", rule))
+            found = fewer.cv_results_
+            best = np.argmin(found["mean_error"])
+            more = found["standard_error"][best] if rule == "one standard error" else 2 * found["difference_error"]
+            assert fewer.sparsity_ == found["sparsity"][found["mean_error"] <= found["mean_error"][best] + more].min()
+            saved += least.sparsity_ - fewer.sparsity_
+        assert saved > 0
+        with pytest.raises(InputError, match="`rule` must be one of"):
+            SparseRegressorCV(rule="one").fit(X, y)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_standard_errors_of_differences(self, data, rng, weighted):
+        X, y, _ = data
+        weights = rng.integers(1, 3, 100) if weighted else np.ones(100)
+        found = SparseRegressorCV([1, 2, 3], cv=4).fit(X, y, weights).cv_results_
+        excess = np.zeros((100, 3))
+        for train, test in KFold(4).split(X):
+            for place, size in enumerate((1, 2, 3)):
+                predicted = SparseRegressor(size).fit(X[train], y[train], weights[train]).predict(X[test])
+                excess[test, place] = weights[test] * (predicted - y[test]) ** 2
+        excess -= excess[:, [np.argmin(found["mean_error"])]]
+        # 25 samples of a fold are ten runs of two or three.
+        runs = [run for fold in np.arange(100).reshape(4, 25) for run in np.split(fold, np.arange(1, 10) * 25 // 10)]
+        sums, sizes = (np.array([array[run].sum(axis=0) for run in runs]) for array in (excess, weights))
+        rests = sums - sizes[:, None] * sums.sum(axis=0) / sizes.sum()
+        np.testing.assert_allclose(found["difference_error"], np.sqrt(40 / 39 * np.sum(rests**2, axis=0)) / sizes.sum())
+
+    def test_folds_with_more_noise_do_not_hide_features(self, rng):
+        X = rng.standard_normal((500, 30))
+        y = X[:, 3] + 0.3 * X[:, 8] + np.repeat([0.2, 0.3, 0.5, 1.0, 3.0], 100) * rng.standard_normal(500)
+        chosen = [SparseRegressorCV(rule=rule).fit(X, y) for rule in ("one standard error", "significant")]
+        assert [np.flatnonzero(model.support_).tolist() for model in chosen] == [[], [3, 8]]
 
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))
@@ -289,7 +350,7 @@ class TestSparseRegressorCV:
         model = SparseRegressorCV([0, 1, 2], joint=True, cv=TimeSeriesSplit(3)).fit(X, Y)
         assert model.sparsity_ == 2
         assert model.path_.shape == (3, 2, 10)
-        again = SparseRegressorCV([0, 1, 2], method="omp", cv=3, one_standard_error=True).fit(X, Y)
+        again = SparseRegressorCV([0, 1, 2], method="omp", cv=3, rule="one standard error").fit(X, Y)
         assert again.sparsity_ == 1
         groups = SparseRegressorCV([0, 1, 2], groups=np.arange(10) // 2, cv=3, max_iter=50).fit(X, Y[:, 0])
         assert groups.support_[:2].all()

@@ -7,7 +7,9 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backend.array_checks import check_magnitude, floating, refuse_masked
@@ -67,7 +69,8 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         CSR matrix, shape (n_samples, n_atoms)
             The codes, with at most ``sparsity`` nonzeros per row: a SciPy array or, for X on a GPU, a torch tensor or
-            CuPy matrix on that GPU. For a Dask array X, a Dask array whose chunks are SciPy arrays.
+            CuPy matrix on that GPU. For a Dask array X, a Dask array whose chunks are SciPy arrays. With
+            ``set_output(transform="pandas")`` or ``"polars"``, a data frame.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -80,7 +83,10 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         codes = Sparse(min(sparsity, n_atoms), nonnegative=self.nonnegative)
         mask = None if self.missing is None else namespace(X).isnan(X)
         solver, max_iter, device = self._solver(X)
-        return codes_of(X, self.dictionary_, solver, codes, max_iter, self.refit, device, mask)
+        found = codes_of(X, self.dictionary_, solver, codes, max_iter, self.refit, device, mask)
+        # scikit-learn makes data frames of dense arrays only.
+        framed = _get_output_config("transform", self)["dense"] != "default"
+        return found.toarray() if framed and issparse(found) else found
 
     def inverse_transform(self, codes: Any) -> Array:
         """Compute the signals from their codes.

@@ -42,7 +42,7 @@ class SparseCoder(CodingEstimator):
         For X in main memory, the codes are in main memory, too.
     nonnegative : bool, optional
         Whether the codes are nonnegative, as in nonnegative matrix factorization. The method must be one that takes
-        bounds; 'ormp', for example, does not.
+        bounds; 'lars', for example, does not.
     missing : {'nan'}, optional
         What marks entries of X that were not measured. With 'nan', each row is coded from its other entries, of which
         there must be at least one; ``inverse_transform`` then estimates all of them. By default, NaN is refused.

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..backend.arrays import Array, contiguous, on_host, to_numpy
-from ..backend.checks import choice, reject, whole_number
+from ..backend.checks import choice, whole_number
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
@@ -53,7 +53,8 @@ class DictionaryLearner(CodingEstimator):
     code_iter : int, optional
         Maximum number of iterations of the coder, see :func:`sparsect.dictionary.learn` for the default.
     rounds : int, optional
-        Number of rounds of coding and updating.
+        Number of rounds of coding and updating. The default is 45, and 20 for few samples, whose codes are shrunk; see
+        :func:`sparsect.dictionary.learn`.
     patience : int, optional
         Number of rounds without a smaller error on signals held out after which learning ends with passes over all
         signals; for 'l0' only.
@@ -63,7 +64,7 @@ class DictionaryLearner(CodingEstimator):
     random_state : int, optional
         Seed, a non-negative integer; None is the same as 0.
     device : {'cpu', 'cuda', 'auto'}, optional
-        Where ``fit`` and ``transform`` compute, see :class:`SparseCoder`. Mini-batches are coded on the CPU.
+        Where ``fit`` and ``transform`` compute, see :class:`SparseCoder`.
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class DictionaryLearner(CodingEstimator):
         max_coherence: float = 0.95,
         coder: Solver | None = None,
         code_iter: int | None = None,
-        rounds: int = 45,
+        rounds: int | None = None,
         patience: int = 10,
         missing: str | None = None,
         random_state: int | None = None,
@@ -166,9 +167,7 @@ class DictionaryLearner(CodingEstimator):
         if self.objective != "lp":
             settings["sparsity"] = self._sparsity(X.shape[1], settings["n_atoms"])
         if is_dask(X):
-            if self.missing is not None:
-                raise reject("missing", f"{self.missing!r} with a Dask array", "None")
-            source = DaskSource(X)
+            source = DaskSource(X, self.missing)
             self.n_features_in_ = int(X.shape[1])
             with Cluster.default(self.device) as cluster:
                 self._set_dictionary(learn(source, cluster=cluster, **settings))

@@ -18,7 +18,7 @@ from ..recover import recover
 from ..sets import GroupSparse, JointSparse, SignalSet, Sparse
 from ..solvers.base import Solver
 from .samples import Samples
-from .subsets import NormalEquations, Subset, best_subsets, inclusion_probability, restarted
+from .subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs, inclusion_probability, restarted
 
 # Sizes up to this are compared by the criterion, and twice as many as long as the best one is in the upper half.
 FIRST = 16
@@ -196,7 +196,7 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             count = float(samples.weights.sum())
             for some, equations in self._equations(samples, ridge):
                 chosen = likeliest(equations, count) if size is None else best_subsets(equations, size)[-1]
-                chosen = restarted(equations, chosen)
+                chosen = exchanged_in_pairs(equations, restarted(equations, chosen))
                 # More accurate than the solution of the normal equations.
                 taken = chosen.support.size
                 columns = np.vstack([samples.features.columns[:, chosen.support], ridge**0.5 * np.eye(taken)])

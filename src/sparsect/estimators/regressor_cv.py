@@ -10,13 +10,36 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from ..backend.arrays import FloatArray
-from ..backend.checks import reject, truth_value, whole_number
+from ..backend.checks import choice, reject, whole_number
 from ..solvers.base import Solver
 from .regressor import SubsetRegressor, largest_size
 from .samples import Samples
 
 # Sizes up to this are compared unless others are given.
 VALIDATED = 50
+# Runs of consecutive samples in a test set, whose errors are compared; samples of a run may depend on each other.
+RUNS = 10
+# How many standard errors a difference of errors has to exceed to be significant.
+SIGNIFICANT = 2.0
+# The largest number of names in a plot.
+LABELS = 24
+
+
+def _spaced(heights: FloatArray, gap: float) -> FloatArray:
+    """Move increasing heights apart, so that labels there do not overlap."""
+    spaced = heights.copy()
+    for place in range(1, spaced.size):
+        spaced[place] = max(spaced[place], spaced[place - 1] + gap)
+    moved: FloatArray = spaced - np.mean(spaced - heights) if spaced.size else spaced
+    return moved
+
+
+def _standard_error(sums: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the standard errors of ``sums.sum(axis=0) / weights.sum()``, of independent rows."""
+    count, total = len(weights), weights.sum()
+    deviations = sums - weights[:, None] * sums.sum(axis=0) / total
+    error: FloatArray = np.sqrt(np.sum(deviations**2, axis=0) * count / max(count - 1, 1)) / total
+    return error
 
 
 class SparseRegressorCV(SubsetRegressor):
@@ -29,9 +52,11 @@ class SparseRegressorCV(SubsetRegressor):
         as in abess, or to 50 if that is less.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds.
-    one_standard_error : bool, optional
-        If True, take the smallest size whose error exceeds the least one by at most its standard error; otherwise the
-        size of the least error. This gives fewer features that have nothing to do with the targets.
+    rule : {'least', 'one standard error', 'significant'}, optional
+        Which size is chosen: the one of the least error; the smallest one whose error exceeds the least one by at most
+        the standard error of that; or the smallest one whose error is not significantly larger than the least one,
+        which is more than two standard errors of their difference. The last two give fewer features that have nothing
+        to do with the targets.
     fit_intercept, nonnegative : bool, optional
         See :class:`SparseRegressor`.
     groups : array of int, shape (n_features,), optional
@@ -56,13 +81,20 @@ class SparseRegressorCV(SubsetRegressor):
         The coefficients of all sizes with the chosen ridge, fitted to all samples.
     cv_results_ : dict of str to array, shape (n_sizes,)
         With the chosen ridge: the sizes ('sparsity'), the mean squared errors of the folds ('split0_error',
-        'split1_error', ...), their mean ('mean_error') and its standard error ('standard_error').
+        'split1_error', ...), their mean ('mean_error') and its standard error ('standard_error'), and the standard
+        error of the difference from the least mean ('difference_error').
     coef_, intercept_, support_, inclusion_probability_, n_iter_, n_features_in_, feature_names_in_ : object
         As for :class:`SparseRegressor`.
 
     See Also
     --------
     SparseRegressor : The number of features is given, or chosen by a criterion.
+
+    Notes
+    -----
+    All sizes predict the same samples, so that what makes some of them hard to predict for every size cancels in the
+    difference of two errors. Its standard error is that of the mean over ten runs of consecutive samples in each test
+    set: unlike single samples, runs are nearly independent in a time series, too.
 
     Examples
     --------
@@ -71,7 +103,7 @@ class SparseRegressorCV(SubsetRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((80, 200))
     >>> y = 4.0 + 2.0 * X[:, 3] - X[:, 150] + 0.5 * rng.standard_normal(80)
-    >>> model = sparsect.SparseRegressorCV(sizes=range(10), one_standard_error=True).fit(X, y)
+    >>> model = sparsect.SparseRegressorCV(sizes=range(10), rule="significant").fit(X, y)
     >>> model.sparsity_, np.flatnonzero(model.support_).tolist()
     (2, [3, 150])
     >>> model.path_.shape
@@ -83,7 +115,7 @@ class SparseRegressorCV(SubsetRegressor):
         sizes: Any = None,
         *,
         cv: Any = None,
-        one_standard_error: bool = False,
+        rule: str = "least",
         fit_intercept: bool = True,
         nonnegative: bool = False,
         groups: Any = None,
@@ -94,7 +126,7 @@ class SparseRegressorCV(SubsetRegressor):
     ) -> None:
         self.sizes = sizes
         self.cv = cv
-        self.one_standard_error = one_standard_error
+        self.rule = rule
         self.fit_intercept = fit_intercept
         self.nonnegative = nonnegative
         self.groups = groups
@@ -125,22 +157,28 @@ class SparseRegressorCV(SubsetRegressor):
         InputError
             If an entry is NaN or infinite, or a parameter is invalid.
         """
-        truth_value("one_standard_error", self.one_standard_error)
+        rule = choice("rule", self.rule, ("least", "one standard error", "significant"))
         samples = self._samples(X, y, sample_weight)
         splits = [split for split in check_cv(self.cv).split(samples.X, samples.Y) if samples.weights[split[1]].any()]
         sizes = self._sizes(samples, min(samples.weights[train].sum() for train, _ in splits))
         ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
-        found = [np.array([self._errors(*fold, sizes, ridge) for fold in folds]) for ridge in ridges]
-        least = int(np.argmin([errors.mean(axis=0).min() for errors in found]))
-        self.ridge_, errors = ridges[least], found[least]
+        found = [[self._errors(*fold, sizes, ridge) for fold in folds] for ridge in ridges]
+        means = [np.array([sums.sum(axis=0) / weights.sum() for sums, weights in each]) for each in found]
+        least = int(np.argmin([errors.mean(axis=0).min() for errors in means]))
+        self.ridge_, errors = ridges[least], means[least]
         mean = errors.mean(axis=0)
         spread = errors.std(axis=0, ddof=1) / len(errors) ** 0.5 if len(errors) > 1 else np.zeros_like(mean)
         best = int(np.argmin(mean))
-        if self.one_standard_error:
-            best = int(np.argmax(mean <= mean[best] + spread[best]))
+        sums, weights = (np.concatenate(parts) for parts in zip(*found[least], strict=True))
+        difference = _standard_error(sums - sums[:, [best]], weights)
         self.cv_results_ = {"sparsity": np.array(sizes), "mean_error": mean, "standard_error": spread}
+        self.cv_results_ |= {"difference_error": difference}
         self.cv_results_ |= {f"split{fold}_error": row for fold, row in enumerate(errors)}
+        if rule == "one standard error":
+            best = int(np.argmax(mean <= mean[best] + spread[best]))
+        elif rule == "significant":
+            best = int(np.argmax(mean <= mean[best] + SIGNIFICANT * difference))
         self.sparsity_ = sizes[best]
         path = self._path(samples, sizes, self.ridge_)[0].astype(self._dtype)
         self.path_ = path[:, 0] if self._single else path
@@ -149,7 +187,7 @@ class SparseRegressorCV(SubsetRegressor):
         return self
 
     def plot(self, axes: Any = None, names: Sequence[str] | None = None) -> Any:
-        """Plot the errors of all sizes, and the coefficients.
+        """Plot the errors of all sizes, and the coefficients, the largest of which are labelled.
 
         Parameters
         ----------
@@ -177,10 +215,22 @@ class SparseRegressorCV(SubsetRegressor):
         coefficients.set(xlabel="number of features", ylabel="coefficient")
         if names is None:
             names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])
-        for place, value in enumerate(self.coef_.ravel()):
-            if value:
-                label = names[place % self.n_features_in_]
-                coefficients.annotate(label, (self.sparsity_, value), (3, 3), textcoords="offset points", fontsize=8)
+        chosen = self.coef_.ravel()
+        places = np.flatnonzero(chosen)
+        places = places[np.argsort(-np.abs(chosen[places]))][:LABELS]
+        places = places[np.argsort(chosen[places])]
+        low, high = coefficients.get_ylim()
+        for place, height in zip(places, _spaced(chosen[places], (high - low) / LABELS), strict=True):
+            coefficients.annotate(
+                names[place % self.n_features_in_],
+                (self.sparsity_, chosen[place]),
+                (1.02, height),
+                textcoords=coefficients.get_yaxis_transform(),
+                arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.6},
+                fontsize=8,
+                va="center",
+                annotation_clip=False,
+            )
         for each in axes:
             each.axvline(self.sparsity_, color="0.7", linestyle="--", zorder=0)
             each.xaxis.get_major_locator().set_params(integer=True)
@@ -195,10 +245,14 @@ class SparseRegressorCV(SubsetRegressor):
             raise reject("sizes", f"an object of type {type(self.sizes).__name__}", "a list of whole numbers")
         return sorted({whole_number("sizes", size, 0, most) for size in self.sizes})
 
-    def _errors(self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float) -> FloatArray:
-        """Return the mean squared error of every size in a test set."""
+    def _errors(
+        self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return sums of squared errors in runs of test samples, shape (runs, sizes), and their weights."""
         coef, intercept = self._path(training, sizes, ridge)
         used = coef.any(axis=(0, 1))
         predicted = np.einsum("mn,stn->smt", test.X[:, used], coef[..., used], optimize=True) + intercept[:, None, :]
-        squares = np.mean((predicted - test.Y) ** 2, axis=-1)
-        return np.asarray(np.average(squares, axis=1, weights=test.weights))
+        squares = np.mean((predicted - test.Y) ** 2, axis=-1).T * test.weights[:, None]
+        count = len(squares)
+        starts = np.arange(runs := min(RUNS, count)) * count // runs
+        return np.add.reduceat(squares, starts, axis=0), np.add.reduceat(test.weights, starts)

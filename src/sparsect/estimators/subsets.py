@@ -6,6 +6,7 @@ are needed, so that there may be many features.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ PASSES, EXCHANGES = 10, 10
 # How often a part of a subset is replaced at random to leave a local optimum; less often if there are more exchanges to
 # compare than this, divided by that number. The part that is replaced.
 RESTARTS, COMPARED, REPLACED = 60, 5e4, 0.4
+# Exchanges of two features at a time are compared if there are at most this many.
+PAIRS = 1e6
 
 
 class NormalEquations:
@@ -95,6 +98,27 @@ class NormalEquations:
         found: FloatArray = self._rows[self._where[support]]
         return found
 
+    def inverse(self, support: IntArray) -> FloatArray | None:
+        """Invert the Gram matrix of some features.
+
+        Parameters
+        ----------
+        support : array of int, shape (s,)
+            The features, whose rows have been computed.
+
+        Returns
+        -------
+        array, shape (s, s), or None
+            The inverse; None if a feature is too close to the span of the others.
+        """
+        try:
+            found: FloatArray = np.linalg.inv(self.rows(support)[:, support])
+        except np.linalg.LinAlgError:
+            return None
+        # The diagonal has the reciprocal squared distances.
+        largest = np.max(np.abs(np.diag(found)) * self.squares[support], initial=0.0)
+        return found if largest * DEPENDENT < 1 else None
+
     @property
     def promising(self) -> IntArray:
         """The features whose rows have been computed so far."""
@@ -134,7 +158,7 @@ class Subset:
         return float(np.sum(self.residuals))
 
     @classmethod
-    def fitted(cls, equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
+    def fitted(cls, equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset | None:
         """Fit the targets by a subset.
 
         With H the inverse of the Gram matrix of the subset, x = H b_S and V = H G_S, the residual has the correlations
@@ -152,12 +176,14 @@ class Subset:
 
         Returns
         -------
-        Subset
-            The subset.
+        Subset or None
+            The subset; None if its features depend on each other.
         """
         equations.fits += 1
         G, b, squares = equations.rows(support, likely), equations.b, equations.squares
-        H = np.linalg.inv(G[:, support])
+        H = equations.inverse(support)
+        if H is None:
+            return None
         x, V = b[:, support] @ H, H @ G
         c, d, pivot = b - x @ G, squares - np.einsum("pk,pk->k", G, V), np.diag(H)
         loss = np.sum(x * x, axis=0) / pivot
@@ -171,7 +197,7 @@ class Subset:
         return cls(support, x, equations.energies - np.sum(x * b[:, support], axis=1), loss, gain, exchange)
 
 
-def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset:
+def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset | None:
     """Exchange features of a subset, one at a time, until no exchange lowers the residual.
 
     Parameters
@@ -185,17 +211,23 @@ def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray 
 
     Returns
     -------
-    Subset
-        A subset of the same size.
+    Subset or None
+        A subset of the same size; None if the features depend on each other.
     """
     subset = Subset.fitted(equations, support, likely)
+    if subset is None:
+        return None
     for _ in range(EXCHANGES * support.size):
         place, feature = divmod(int(np.argmax(subset.exchange)), subset.gain.size)
         if subset.exchange[place, feature] <= GAIN * subset.residual + EXACT * equations.energy:
             break
         support = subset.support.copy()
         support[place] = feature
-        subset = Subset.fitted(equations, support, np.max(subset.exchange, axis=0))
+        found = Subset.fitted(equations, support, np.max(subset.exchange, axis=0))
+        if found is not None and found.residual < subset.residual:
+            subset = found
+        else:  # with features that almost depend on each other, the gain was a rounding error
+            subset.exchange[place, feature] = -np.inf
     return subset
 
 
@@ -220,10 +252,15 @@ def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subse
     list of Subset
         The subsets of sizes 0, 1, 2, ...; fewer if features depend on each other, or if the fit is exact.
     """
-    path = list(known) or [Subset.fitted(equations, np.empty(0, dtype=np.int64))]
+    path = list(known)
+    if not path:
+        empty = Subset.fitted(equations, np.empty(0, dtype=np.int64))
+        assert empty is not None
+        path.append(empty)
     for _ in range(PASSES):
         improved = False
-        for size in range(1, largest + 1):
+        size = 1
+        while size <= min(largest, len(path)):
             before = path[size - 1]
             feature = int(np.argmax(before.gain))
             if before.gain[feature] <= EXACT * equations.energy:
@@ -231,14 +268,20 @@ def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subse
             least = path[size].residual if size < len(path) else math.inf
             if before.residual - before.gain[feature] < least - GAIN * before.residual:
                 found = exchanged(equations, np.append(before.support, feature), before.gain)
+                if found is None or found.residual >= least:  # the gain was a rounding error
+                    before.gain[feature] = -1.0
+                    continue
                 path[size : size + 1] = [found]
                 improved = True
+            size += 1
         for size in range(len(path) - 2, 0, -1):
             after = path[size + 1]
             place = int(np.argmin(after.loss))
             if after.residual + after.loss[place] < path[size].residual * (1 - GAIN):
-                path[size] = exchanged(equations, np.delete(after.support, place))
-                improved = True
+                found = exchanged(equations, np.delete(after.support, place))
+                if found is not None and found.residual < path[size].residual:
+                    path[size] = found
+                    improved = True
         if not improved:
             break
     return path
@@ -269,9 +312,57 @@ def restarted(equations: NormalEquations, subset: Subset) -> Subset:
             break
         kept = rng.permutation(subset.support)[count:]
         support = np.concatenate([kept, rng.choice(others, count, replace=False)])
-        eigenvalues = np.linalg.eigvalsh(equations.rows(support)[:, support])
-        if eigenvalues[0] > DEPENDENT * eigenvalues[-1]:
-            subset = min(subset, exchanged(equations, support), key=lambda found: found.residual)
+        found = exchanged(equations, support)
+        if found is not None and found.residual < subset.residual:
+            subset = found
+    return subset
+
+
+def exchanged_in_pairs(equations: NormalEquations, subset: Subset) -> Subset:
+    """Exchange features, two at a time, until no such exchange lowers the residual, if there are few of them.
+
+    Features that resemble each other often have to be exchanged together. Without the features p and q, let c be the
+    correlations of the features with the residual and R the Gram matrix of what is orthogonal to the other features.
+    Features i and j then gain (c_i^2 R_jj + c_j^2 R_ii - 2 c_i c_j R_ij) / (R_ii R_jj - R_ij^2).
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        The normal equations.
+    subset : Subset
+        The subset.
+
+    Returns
+    -------
+    Subset
+        A subset of the same size, whose residual is not larger.
+    """
+    size, n = subset.support.size, subset.gain.size
+    if not 1 < size <= n - 2 or math.comb(size, 2) * n * n > PAIRS:
+        return subset
+    G, b, squares = equations.rows(np.arange(n)), equations.b, equations.squares
+    for _ in range(EXCHANGES * size):
+        least, best = subset.residual * (1 - GAIN) - EXACT * equations.energy, None
+        for pair in itertools.combinations(range(size), 2):
+            kept = np.delete(subset.support, pair)
+            x = np.linalg.solve(G[np.ix_(kept, kept)], np.column_stack([G[kept], b[:, kept].T]))
+            R, c = G - G[:, kept] @ x[:, :n], b - x[:, n:].T @ G[kept]
+            left = equations.energy - float(np.sum(x[:, n:].T * b[:, kept]))
+            d = np.where((np.diag(R) > DEPENDENT * squares) & (squares > 0), np.diag(R), 0.0)
+            d[kept] = 0.0
+            volume = np.outer(d, d)
+            area = volume - R * R
+            fits = np.sum(c * c, axis=0)
+            gain = np.outer(fits, d) + np.outer(d, fits) - 2 * (c.T @ c) * R
+            free = area > DEPENDENT * volume
+            gain = np.where(free & (volume > 0), gain / np.where(free, area, 1.0), -np.inf)
+            place = int(np.argmax(gain))
+            if left - gain.flat[place] < least:
+                least, best = left - gain.flat[place], np.append(kept, divmod(place, n))
+        found = None if best is None else exchanged(equations, best)
+        if found is None or found.residual >= subset.residual:
+            break
+        subset = found
     return subset
 
 
