@@ -33,6 +33,8 @@ from .problems import Problem, random_problem
 from .run.loop import solve
 from .solvers import METHODS
 
+__all__ = ["LinearGrid", "LogarithmicGrid", "Problems", "Training", "Tuned", "tune", "tuned"]
+
 Values = dict[str, float]
 # The settings for which tuned values are shipped.
 SETTINGS = ("random-measurements", "image-patches")
@@ -42,6 +44,19 @@ class Problems(Protocol):
     """The interface of a training set.
 
     It is a frozen dataclass of plain values that draws the same problems in any process.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import sparsect
+    >>> @dataclass(frozen=True)
+    ... class FewMeasurements:
+    ...     seed: int = 1
+    ...
+    ...     def draw(self):
+    ...         return [sparsect.random_problem(20, 100, 3, batch=10, rng=self.seed)]
+    >>> FewMeasurements().draw()[0].batch
+    10
     """
 
     def draw(self) -> list[Problem]:
@@ -126,6 +141,12 @@ class LinearGrid:
         The smallest value.
     high : float, optional
         The largest value.
+
+    Examples
+    --------
+    >>> from sparsect.tuning import LinearGrid
+    >>> len(LinearGrid(("beta",)).coarse())
+    24
     """
 
     names: tuple[str, ...]
@@ -173,6 +194,12 @@ class LogarithmicGrid:
     ----------
     names : tuple of str
         The names of the parameters.
+
+    Examples
+    --------
+    >>> from sparsect.tuning import LogarithmicGrid
+    >>> len(LogarithmicGrid(("mu", "lam")).coarse())
+    121
     """
 
     names: tuple[str, ...]
@@ -235,6 +262,14 @@ class Tuned:
         The number of iterations for each problem.
     stages : list of list of dict
         All points of each stage, with their errors.
+
+    Examples
+    --------
+    >>> import sparsect
+    >>> shipped = sparsect.tuning.tuned("admm")
+    >>> solver = sparsect.ADMM(**shipped.values)
+    >>> solver.p
+    0.5
     """
 
     method: str
@@ -293,6 +328,15 @@ def tune(
     ------
     InputError
         If an argument is invalid, or if the method diverges at every point of the grid.
+
+    Examples
+    --------
+    Every point of the grid is tried in a process of its own, so a script needs the first line:
+
+    >>> if __name__ == "__main__":  # doctest: +SKIP
+    ...     training = sparsect.tuning.Training(m=50, n=100, sparsities=(5, 10), problems=4)
+    ...     print(sparsect.tuning.tune("difference-map", training, max_iter=50).values)
+    {'beta': 0.02}
     """
     grid = GRIDS[choice("method", method, GRIDS)]
     training = Training() if training is None else training

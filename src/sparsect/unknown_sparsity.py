@@ -7,8 +7,9 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
-from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, to_numpy
+from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, is_complex, is_numpy, namespace, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
 from .kernels.supports import sample_sizes
@@ -35,6 +36,10 @@ TRIAL, MESSAGES = 150, 300
 COOLING, COUNTED = 100, 100
 # A chain that fills this part of its slots would take more if it had them.
 CROWDED = 0.9
+# Groups are added until their likelihood has not risen for so many of them.
+PATIENCE = 2
+# A smaller number of places for joint supports is taken if its log-likelihood is higher by this.
+SURELY = 10.0
 # What is added to squared residuals at the beginning, relative to ||y||^2.
 HOT = 0.1
 
@@ -46,7 +51,7 @@ def recover_unknown(
 
     With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection. Without
     it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
-    taken. In both cases x is then recovered with this s.
+    taken; of groups, the most likely number is taken. In all of these cases x is then recovered with this s.
 
     If Phi is like a random matrix, or if the method is the annealed map, the solution has as many nonzeros as message
     passing expects after it has learned the density of x and the noise level from the row, which maximizes their
@@ -99,7 +104,10 @@ def recover_unknown(
         budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)
     clock = Clock()
     with clock.running():
-        chosen = most_likely(problem) if noise_norm is None else smallest_within(problem, type(solver)("approximation"))
+        if noise_norm is not None:
+            chosen = smallest_within(problem, type(solver)("approximation"))
+        else:
+            chosen = most_likely_groups(problem) if _has_groups(problem) else most_likely(problem)
     parts, waiting = [], np.arange(problem.batch)
     while waiting.size:
         missed = np.zeros(problem.batch, dtype=bool)
@@ -124,8 +132,15 @@ def _most(problem: Problem) -> int:
 
 
 def _is_sampled(problem: Problem) -> bool:
-    """Whether the default method samples supports of a few nonzeros."""
+    """Whether the default method samples supports of a few nonzeros; those of groups only in main memory."""
+    if _has_groups(problem) and not is_numpy(namespace(problem.y)):
+        return False
     return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is not SEARCH_ONLY
+
+
+def _has_groups(problem: Problem) -> bool:
+    """Whether nonzeros come in groups of different columns."""
+    return problem.structure.grouped and problem.times is None
 
 
 def most_likely(problem: Problem) -> IntArray:
@@ -168,7 +183,72 @@ def most_likely(problem: Problem) -> IntArray:
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]
-    return likely
+    return likely if problem.times in (None, 1) else _without_excess(problem, likely)
+
+
+def _without_excess(problem: Problem, likely: IntArray) -> IntArray:
+    """Return fewer places for joint supports where that is far more likely.
+
+    The more times there are, the deeper are local optima, and a chain that represents one source by several may not
+    find back to it.
+    """
+    fewer, chosen = most_likely_groups(problem), likely.copy()
+    for row in np.flatnonzero(fewer < likely):
+        scores = [float(_evidence(problem.take(np.array([row]), int(count[row])))[0]) for count in (fewer, likely)]
+        chosen[row] = fewer[row] if scores[0] > scores[1] + SURELY else likely[row]
+    return chosen
+
+
+def most_likely_groups(problem: Problem) -> IntArray:
+    """Choose the number of groups (of places, for joint supports) that is most likely, judged by the best fit of each.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with a dense Phi, as NumPy arrays.
+
+    Returns
+    -------
+    array of int, shape (batch,)
+        The number of groups, at most as many as have m / 2 entries.
+    """
+    size, m = row_norms(problem.y) ** 2, (2 if is_complex(problem.y) else 1) * problem.operator.shape[0]
+    highest = -m / 2 * np.log(np.maximum(size, np.finfo(np.float64).tiny)) + math.lgamma(m / 2)
+    likely, since = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=np.int64)
+    for count in range(1, _most(problem) // 2 + 1):
+        rows = np.flatnonzero((since < PATIENCE) & (size > 0))
+        if not rows.size:
+            break
+        score = _evidence(problem.take(rows, count))
+        better = score > highest[rows]
+        highest[rows[better]], likely[rows[better]] = score[better], count
+        since[rows] = np.where(better, 0, since[rows] + 1)
+    return np.maximum(likely, 1)
+
+
+def _evidence(problem: Problem) -> FloatArray:
+    """Return the log-likelihood of each row of y, up to a constant, for supports of the size of the set.
+
+    With the variance of the noise and the p values integrated out (the latter normal with the mean square E of those of
+    the best fit), the likelihood is ||r||^-(m - p) Gamma((m - p) / 2) (2 e E)^(-p / 2); the determinant of the Gram
+    matrix is left out. All supports are equally likely. For complex data, m and p count twice.
+    """
+    count, groups, parts = (
+        problem.structure.counts[0],
+        problem.structure.layout.count,
+        2 if is_complex(problem.y) else 1,
+    )
+    m, least = parts * problem.operator.shape[0], FLOOR * row_norms(problem.y) ** 2
+    best = solve(problem, Automatic("approximation"), max_iter=TRIAL, check_fit=False)
+    x = to_numpy(best.x).reshape(problem.batch, -1) * problem.operator.column_norms
+    left = np.maximum(to_numpy(best.residual_norm).reshape(-1) ** 2, least)
+    p = parts * np.count_nonzero(x, axis=1)
+    power = np.maximum(np.sum(np.abs(x) ** 2, axis=1) / np.maximum(p, 1), least)
+    supports = math.lgamma(groups + 1) - math.lgamma(count + 1) - math.lgamma(groups - count + 1)
+    free = np.maximum(m - p, 1)
+    evidence = gammaln(free / 2) - free / 2 * np.log(left) - p / 2 * np.log(2 * math.e * power) - supports
+    # As many values as measurements fit any y.
+    return np.where(p < m, evidence, -np.inf)
 
 
 def smallest_within(problem: Problem, solver: Solver) -> IntArray:

@@ -63,8 +63,10 @@ def denoise(place, rng, dtype):
     density, variance = rng.uniform(0.01, 1, BATCH), rng.uniform(0.1, 2, BATCH)
     prior = [place(array.astype(dtype)) for array in (r, gamma, density, variance)]
     plain = sets.Sparse(S).structure(N)
-    found = [posterior.denoise(*prior, structure) for structure in (plain, *structures(rng)[:4])]
-    return tuple(itertools.chain(*found))
+    *others, levels = structures(rng)
+    found = [posterior.denoise(*prior, structure) for structure in (plain, *others)]
+    of_levels = (place(rng.uniform(*ends, (BATCH, 4)).astype(dtype)) for ends in ((0.01, 1), (0.1, 2)))
+    return tuple(itertools.chain(*found, posterior.denoise(*prior[:2], *of_levels, levels)))
 
 
 def fit_bounded(place, rng, dtype):
@@ -109,7 +111,8 @@ def sample(place, rng, known):
     heat = np.maximum(0, 1 - np.arange(60) / 40)
     limits = (place(energy / (S * np.log(N))), place(1e-12 * energy))
     state = {name: place(array.copy()) for name, array in chains(rng, energy, N, S).items()}
-    supports.sample(*map(place, data), M, known, heat, heat == 0, *limits, supports.Chains(**state))
+    A = sets.Sparse(S).structure(N)
+    supports.sample(*map(place, data), M, known, heat, heat == 0, *limits, supports.Chains(**state), A)
     return tuple(state.values())
 
 

@@ -1,12 +1,14 @@
 """Moves of single nonzeros, against covariance matrices and least squares computed directly."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import sparsect
-from sparsect.kernels.supports import Chains, sample, sample_sizes
+from sparsect import sets
+from sparsect.kernels.supports import ROUNDS, Chains, posterior_of_all, sample, sample_sizes
 from sparsect.kernels.supports.limits import LARGEST_RIDGE
 from sparsect.operators.polishing import polish
 
@@ -38,7 +40,8 @@ def visited_once(Phi, y, support, visited, nonnegative=False):
     )
     heat, limit = np.zeros(1), np.ones(batch)
     b, energy = (y @ Phi).reshape(batch, -1), np.sum(y.reshape(batch, -1) ** 2, 1)
-    settings = (times * M, True, heat, heat == 0, limit, limit, state, nonnegative)
+    chosen = sets.JointSparse(s, times) if times > 1 else sets.Sparse(s, nonnegative=nonnegative)
+    settings = (times * M, True, heat, heat == 0, limit, limit, state, chosen.structure(times * N))
     sample(gram, np.diag(gram).copy(), b, energy, *settings)
     return state
 
@@ -131,7 +134,7 @@ def test_no_exchange_improves_what_is_polished(rng, Phi):
     y, x = rng.standard_normal((30, M)), np.zeros((30, N))
     for row in range(30):
         x[row, rng.permutation(N)[: row % 5]] = 1
-    found, swaps, optimal = polish(sparsect.as_operator(Phi), y, x)
+    found, swaps, optimal = polish(sparsect.as_operator(Phi), y, x, sets.Sparse(4).structure(N))
     assert optimal.all()
     assert swaps.any()
     for row in range(30):
@@ -188,3 +191,79 @@ class TestSizes:
         )
         assert not sizes.any()
         assert counts == [0]
+
+
+class TestAllSupports:
+    """The exact posterior distribution, against covariance matrices of the data."""
+
+    @staticmethod
+    def reference(Phi, y, s, variance=None):
+        """Expectation maximization as in the kernel: posterior means, and the variance of the noise."""
+        m, n = Phi.shape
+        half = 1.0 if np.iscomplexobj(Phi) else 0.5
+        supports = [list(part) for part in itertools.combinations(range(n), s)]
+        energy, known = np.linalg.norm(y) ** 2, variance is not None
+        slab = energy / (s * np.max(np.linalg.norm(Phi, axis=0) ** 2))
+        if not known:
+            fits = [Phi[:, S] @ np.linalg.lstsq(Phi[:, S], y, rcond=None)[0] for S in supports]
+            variance = min(np.linalg.norm(y - fit) ** 2 for fit in fits) / (m - s)
+        for _ in range(ROUNDS):
+            logs, means, seconds, residuals = [], [], [], []
+            for S in supports:
+                covariance = variance * np.eye(m) + slab * Phi[:, S] @ Phi[:, S].conj().T
+                gain = slab * Phi[:, S].conj().T @ np.linalg.inv(covariance)
+                logs.append(
+                    -half * (y.conj() @ np.linalg.solve(covariance, y)).real - half * np.linalg.slogdet(covariance)[1]
+                )
+                mean, spread = gain @ y, slab * np.eye(s) - slab * gain @ Phi[:, S]
+                means.append(mean)
+                seconds.append(np.abs(mean) ** 2 + np.diag(spread).real)
+                expected = np.trace(Phi[:, S] @ spread @ Phi[:, S].conj().T).real
+                residuals.append((np.linalg.norm(y - Phi[:, S] @ mean) ** 2, expected))
+            weights = np.exp(np.array(logs) - max(logs))
+            weights /= weights.sum()
+            x, square, inclusion = np.zeros(n, dtype=y.dtype), np.zeros(n), np.zeros(n)
+            for S, weight, mean, second in zip(supports, weights, means, seconds, strict=True):
+                x[S] += weight * mean
+                square[S] += weight * second
+                inclusion[S] += weight
+            left, expected = weights @ np.array(residuals)
+            slab = square.sum() / s
+            if not known:
+                variance = (left + expected) / m
+        return x, square, inclusion, left, variance, supports[np.argmax(weights)]
+
+    @pytest.mark.parametrize("s", [1, 2, 3])
+    @pytest.mark.parametrize("kind", ["real", "complex", "known noise"])
+    def test_posterior(self, rng, s, kind):
+        m, n = 9, 7
+        Phi, y = rng.standard_normal((m, n)), rng.standard_normal((3, m))
+        if kind == "complex":
+            Phi, y = Phi + 1j * rng.standard_normal((m, n)), y + 1j * rng.standard_normal((3, m))
+        y = y + 2 * Phi[:, 0]
+        gram, energy = Phi.conj().T @ Phi, np.sum(np.abs(y) ** 2, axis=1)
+        variance = np.full(3, 0.4) if kind == "known noise" else None
+        squares, floor = np.diag(gram).real.copy(), np.full(3, 1e-12)
+        found = posterior_of_all(gram, squares, y @ Phi.conj(), energy, s, m, floor, variance)
+        for row in range(3):
+            expected = self.reference(Phi, y[row], s, None if variance is None else 0.4)
+            parts = (found.mean, found.square, found.inclusion, found.misfit, found.variance)
+            for ours, other in zip(parts, expected, strict=False):
+                np.testing.assert_allclose(ours[row], other, rtol=1e-6, atol=1e-8)
+            assert found.support[row].tolist() == expected[5]
+
+    def test_zero_and_equal_columns(self, rng):
+        Phi = rng.standard_normal((8, 6))
+        Phi[:, 1], Phi[:, 4] = 0, Phi[:, 3]
+        y = rng.standard_normal((2, 8))
+        gram, energy = Phi.T @ Phi, np.sum(y**2, axis=1)
+        found = posterior_of_all(gram, np.diag(gram).copy(), y @ Phi, energy, 2, 8, np.full(2, 1e-12), None)
+        assert not found.inclusion[:, 1].any()
+        np.testing.assert_allclose(found.inclusion[:, 3], found.inclusion[:, 4])
+        np.testing.assert_allclose(found.inclusion.sum(axis=1), 2)
+
+    def test_no_independent_columns(self, rng):
+        Phi = np.outer(rng.standard_normal(8), np.ones(4))
+        gram, y = Phi.T @ Phi, rng.standard_normal((1, 8))
+        found = posterior_of_all(gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, axis=1), 2, 8, np.ones(1), None)
+        assert np.isinf(found.misfit).all()

@@ -108,10 +108,10 @@ def signals(rng, kind, batch=4, m=80, n=160):
 
 TAKEN = {
     "nonnegative": {"admm", "aiht", "alternating-map", "annealed-difference-map", "auto", "difference-map", "niht"}
-    | {"omp", "subspace-pursuit", "vamp"},
+    | {"omp", "ormp", "subspace-pursuit", "vamp"},
 }
 TAKEN["bounded"] = TAKEN["groups"] = TAKEN["nonnegative"]
-TAKEN["levels"] = TAKEN["nonnegative"] - {"admm", "omp"}
+TAKEN["levels"] = TAKEN["nonnegative"] - {"admm", "omp", "ormp"}
 
 
 class TestRecovery:
@@ -163,6 +163,46 @@ class TestRecovery:
         plain = recover(problem.Phi, y, 55, check_fit=False)
         nonnegative = recover(problem.Phi, y, sets.Sparse(55, nonnegative=True))
         assert sparsect.snr_db(x, nonnegative.x).mean() > sparsect.snr_db(x, plain.x).mean() + 20
+
+    @pytest.mark.parametrize("method", ["auto", "annealed-difference-map", "vamp"])
+    def test_levels_have_densities_and_sizes_of_their_own(self, method):
+        """The prior of the posterior mean is learned for each level."""
+        rng = np.random.default_rng(5)
+        Phi, levels = rng.standard_normal((100, 300)) / 10, rng.permutation(np.repeat([0, 1, 2], [20, 180, 100]))
+        x = np.zeros((20, 300))
+        for row in x:
+            for level, count, size in ((0, 10, 10.0), (1, 15, 1.0)):
+                row[rng.choice(np.flatnonzero(levels == level), count, replace=False)] = size * rng.standard_normal(
+                    count
+                )
+        y = x @ Phi.T
+        y += 10 ** (-25 / 20) * np.linalg.norm(y, axis=1, keepdims=True) / 10 * rng.standard_normal(y.shape)
+        with_levels = recover(Phi, y, sets.LevelSparse([10, 15, 0], levels), method, check_fit=False)
+        without = recover(Phi, y, 25, method, check_fit=False)
+        snr = [sparsect.snr_db(x, result.x).mean() for result in (with_levels, without)]
+        assert snr[0] > snr[1] + 0.5
+        assert not with_levels.x[:, levels == 2].any()
+        if with_levels.inclusion_probability is not None:
+            expected = [with_levels.inclusion_probability[:, levels == level].sum(axis=1) for level in range(3)]
+            np.testing.assert_allclose(np.mean(expected, axis=1), [10, 15, 0], atol=0.2)
+
+    @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0)])
+    def test_values_at_the_bounds_are_recognized(self, low, high):
+        """Such as 0 and 1: the posterior mean is at the bound, and not only clipped."""
+        rng = np.random.default_rng(2)
+        Phi, x = rng.standard_normal((100, 250)), np.zeros((10, 250))
+        for row in x:
+            row[rng.choice(250, 20, replace=False)] = rng.choice([low or 1.0, high], 20)
+        y = x @ Phi.T
+        y += 10 ** (-15 / 20) * np.linalg.norm(y, axis=1, keepdims=True) / 10 * rng.standard_normal(y.shape)
+        bounded = recover(Phi, y, sets.Sparse(20, low=low, high=high), check_fit=False)
+        plain = np.clip(recover(Phi, y, sets.Sparse(20, nonnegative=low == 0), check_fit=False).x, low, high)
+        assert sparsect.snr_db(x, bounded.x).mean() > sparsect.snr_db(x, plain).mean() + 10
+
+    def test_levels_whose_number_is_learned(self, rng):
+        chosen, Phi, y, x = signals(rng, "levels")
+        result = recover(Phi, y, chosen, sparsect.AnnealedDifferenceMap(learn_sparsity=True))
+        np.testing.assert_array_equal(result.support, x != 0)
 
     def test_matrix_free(self, rng):
         chosen, Phi, y, x = signals(rng, "nonnegative")
@@ -387,6 +427,7 @@ class TestSetsOfOnesOwn:
         ("project", "message"),
         [
             (lambda self, x: x[:, :2], r"sparsity.project` must yield points of the shape of x, got .*\(2, 2\)"),
+            (lambda self, x: x.tolist(), "sparsity.project` must yield points of the shape of x, got .* of type list"),
             (
                 lambda self, x: 0.5 * x * (np.arange(80) < 3),
                 "sparsity.project` must leave points of its set where they are",
@@ -401,6 +442,18 @@ class TestSetsOfOnesOwn:
         own = type("Own", (), {"size": 3, "project": project})()
         with pytest.raises(InputError, match=message):
             recover(problem.Phi, problem.y, own)
+
+    @pytest.mark.parametrize(
+        ("project", "message"),
+        [
+            (lambda self, x, y: y, r"data.project` must yield points of the shape of x, got .*\(2, 40\)"),
+            (lambda self, x, y: x + 1, "data.project` must leave points of its set where they are"),
+        ],
+    )
+    def test_projections_onto_data_that_are_none(self, project, message):
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
+        with pytest.raises(InputError, match=message):
+            recover(problem.Phi, problem.y, 4, data=type("Own", (), {"project": project})())
 
     def test_objects_that_are_no_sets(self):
         problem = sparsect.random_problem(40, 80, 4, rng=0)
@@ -516,7 +569,6 @@ class TestMissingData:
     ("make", "message"),
     [
         (lambda: sets.Sparse(-1), "size` must be a whole number"),
-        (lambda: sets.Sparse("all"), "size` must be one of 'auto'"),
         (lambda: sets.Sparse(3, low=0.1), "low` must be a number of at most 0"),
         (lambda: sets.Sparse(3, nonnegative=True, low=np.zeros(3)), "low` must be a number of at most 0"),
         (lambda: sets.Sparse("auto").project(np.ones(5)), "size` must be a number, except in recover"),
@@ -528,9 +580,28 @@ class TestMissingData:
         (lambda: recover(np.eye(4), np.ones(4), Ordered), "sparsity` must be an object of this class"),
         (lambda: recover(np.eye(4), np.ones(4), 2, data=sets.Sparse(2)), "data` must be Affine"),
         (lambda: sets.Sparse(3, high=-1.0), "high` must be a number of at least 0"),
+        (lambda: sets.Sparse(3, low=np.inf), "low` must be a number of at most 0"),
+        (lambda: sets.Sparse(3, high=-np.inf), "high` must be a number of at least 0"),
+        (lambda: sets.Sparse(3, high=np.nan), "high` must be a number of at least 0"),
         (lambda: sets.Sparse(3, nonnegative=True, low=-1.0), "low` must be None or 0"),
-        (lambda: sets.GroupSparse(2, [0, 2]), "groups` must have no empty groups"),
-        (lambda: sets.GroupSparse(2, [0, 1, 10**15]), "groups` must have no empty groups"),
+        (
+            lambda: sets.GroupSparse(2, [0, 2]),
+            r"groups` must have all numbers from 0 on.*got no entry .* 1\..*return_inverse",
+        ),
+        (
+            lambda: sets.LevelSparse([1, 1], [1, 2]),
+            "levels` must have all numbers from 0 on.*got no entry with the number 0",
+        ),
+        (
+            lambda: recover(np.eye(4), np.ones(4), sets.LevelSparse([1, 1], [0, 1, 1])),
+            "levels` must have one label for each of the 4 entries of x, got 3",
+        ),
+        (lambda: sets.Sparse("many"), "size` must be a whole number or 'auto', got 'many'"),
+        (
+            lambda: sparsect.images.reconstruct(np.eye(30), sparsity=sets.JointSparse(3)),
+            "sparsity` must be a set that each patch is in by itself",
+        ),
+        (lambda: sets.GroupSparse(2, [0, 1, 10**15]), "groups` must have all numbers from 0 on"),
         (lambda: sets.GroupSparse(2, [0.5, 1.0]), "groups` must be a vector of whole numbers"),
         (lambda: sets.GroupSparse(2, [-1, 0]), "groups` must be a vector of whole numbers"),
         (lambda: sets.LevelSparse([1], [0, 1]), "sizes` must be 2 numbers"),
@@ -541,10 +612,6 @@ class TestMissingData:
         ),
         (lambda: recover(np.eye(4), np.ones(4), sets.GroupSparse(5, [0, 1, 2, 3])), "size` must be .* from 0 to 4"),
         (lambda: recover(np.eye(4) * 1j, np.ones(4), sets.Sparse(2, nonnegative=True)), "because x is complex"),
-        (
-            lambda: recover(np.eye(4), np.ones(4), sets.Sparse(2, high=1.0), polish=True),
-            "polish` must be False",
-        ),
     ],
 )
 def test_errors(make, message):
@@ -552,20 +619,55 @@ def test_errors(make, message):
         make()
 
 
-class TestPolish:
-    """No exchange of one column improves the fit, which is compared with all of them."""
+UNITS = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 5, 6, 6, 7, 7, 7])
+# Each set with the unit of each entry, the level of each unit, and the bounds.
+POLISHED = {
+    "nonnegative": (sets.Sparse(3, nonnegative=True), np.arange(20), np.zeros(20), (0.0, np.inf)),
+    "bounded": (sets.Sparse(4, low=-0.5, high=0.9), np.arange(20), np.zeros(20), (-0.5, 0.9)),
+    "groups": (sets.GroupSparse(2, UNITS), UNITS, np.zeros(8), (-np.inf, np.inf)),
+    "levels": (sets.LevelSparse([2, 1], np.arange(20) % 2), np.arange(20), np.arange(20) % 2, (-np.inf, np.inf)),
+}
 
-    @pytest.mark.parametrize("method", ["niht", "omp"])
-    def test_nonnegative(self, rng, method):
+
+class TestPolish:
+    """No exchange of one column or group improves the fit, which is compared with all of them."""
+
+    @pytest.mark.parametrize("method", ["niht", "difference-map"])
+    @pytest.mark.parametrize("name", POLISHED)
+    def test_no_exchange_is_better(self, rng, name, method):
+        chosen, units, levels, bounds = POLISHED[name]
         Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((10, 12))
-        result = recover(Phi, y, sets.Sparse(3, nonnegative=True), method, polish=True, check_fit=False)
-        assert result.swap_optimal.all()
+        Phi[:, 1:] += Phi[:, :-1]
+        result = recover(Phi, y, chosen, method, max_iter=20, polish=True, check_fit=False)
+        assert result.swap_optimal.any() if name == "bounded" else result.swap_optimal.all()
         assert result.swaps.any()
-        for row in range(10):
-            support = np.flatnonzero(result.x[row])
-            for p, k in itertools.product(range(support.size), set(range(20)) - set(support.tolist())):
-                other = np.append(np.delete(support, p), k)
-                assert optimize.nnls(Phi[:, other], y[row])[1] >= result.residual_norm[row] * (1 - 1e-6)
+        np.testing.assert_allclose(chosen.project(result.x), result.x, atol=1e-12)
+        for row in np.flatnonzero(result.swap_optimal):
+            support = np.unique(units[np.flatnonzero(result.x[row])])
+            for p, k in itertools.product(support, set(range(levels.size)) - set(support.tolist())):
+                if levels[p] == levels[k]:
+                    columns = Phi[:, np.isin(units, np.append(support[support != p], k))]
+                    best = optimize.lsq_linear(columns, y[row], bounds, tol=1e-12)
+                    assert np.sqrt(2 * best.cost) >= result.residual_norm[row] * (1 - 1e-6)
+
+    def test_complex_groups(self, rng):
+        Phi, y = (rng.standard_normal((*shape, 2)) @ [1, 1j] for shape in ((12, 20), (5, 12)))
+        result = recover(Phi, y, sets.GroupSparse(2, UNITS), "omp", polish=True, check_fit=False)
+        for row in range(5):
+            support = np.unique(UNITS[np.flatnonzero(result.x[row])])
+            for p, k in itertools.product(support, set(range(8)) - set(support.tolist())):
+                columns = Phi[:, np.isin(UNITS, np.append(support[support != p], k))]
+                left = np.linalg.norm(columns @ np.linalg.lstsq(columns, y[row], rcond=None)[0] - y[row])
+                assert left >= result.residual_norm[row] * (1 - 1e-6)
+
+    def test_the_best_positive_pair(self, rng):
+        """Of columns that resemble each other, where no exchange of one column leads to it."""
+        Phi = rng.standard_normal((12, 10)) + 3 * rng.standard_normal((12, 1))
+        y = np.concatenate([rng.uniform(size=(9, 10)) @ Phi.T, -Phi[:, :1].T])
+        result = recover(Phi, y, sets.Sparse(2, nonnegative=True), "omp", polish=True, check_fit=False)
+        for row, left in enumerate(result.residual_norm):
+            pairs = itertools.combinations(range(10), 2)
+            np.testing.assert_allclose(left, min(optimize.nnls(Phi[:, pair], y[row])[1] for pair in pairs), rtol=1e-6)
 
     def test_joint(self, rng):
         Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((6, 4, 12))
@@ -602,6 +704,22 @@ class TestCoherentColumns:
         fit = recover(Phi, y, sets.JointSparse(5), sparsect.Automatic("approximation"))
         np.testing.assert_array_equal(fit.support, x != 0)
 
+    def test_joint_supports_are_found_without_some_measurements(self, rng, Phi):
+        x = np.zeros((2, 4, 200))
+        for signal in x:
+            signal[:, rng.choice(200, 4, replace=False)] = rng.standard_normal((4, 4))
+        y, mask = x @ Phi.T + 0.01 * rng.standard_normal((2, 4, 60)), np.zeros((2, 60), dtype=bool)
+        mask[0, :9] = True
+        y[0, :, :9] = np.nan
+        result = recover(Phi, y, sets.JointSparse(4), mask=mask)
+        np.testing.assert_array_equal(result.support, x != 0)
+        alone = recover(Phi[9:], y[0, :, 9:], sets.JointSparse(4))
+        np.testing.assert_allclose(result.x[0], alone.x, atol=1e-9)
+        with pytest.raises(InputError, match=r"mask` must be booleans of shape \(60,\) or \(2, 60\)"):
+            recover(Phi, y, sets.JointSparse(4), mask=np.zeros((2, 4, 60), dtype=bool))
+        with pytest.raises(InputError, match=r"y` must have shape \(times, 60\) or"):
+            recover(Phi, y[..., 1:], sets.JointSparse(4), mask=mask)
+
     def test_the_number_of_joint_nonzeros_is_found(self, rng, Phi):
         x = np.zeros((3, 6, 200))
         for size, signal in zip((2, 4, 6), x, strict=True):
@@ -609,6 +727,59 @@ class TestCoherentColumns:
         y = x @ Phi.T + 0.02 * rng.standard_normal((3, 6, 60))
         result = recover(Phi, y, sets.JointSparse("auto"))
         np.testing.assert_array_equal(result.support, x != 0)
+
+    @pytest.mark.parametrize("kind", ["groups", "levels"])
+    def test_units_are_found(self, rng, Phi, kind):
+        x, labels = np.zeros((4, 200)), np.arange(200) // 4
+        chosen = sets.GroupSparse(3, labels)
+        for row in x:
+            row[np.isin(labels, rng.choice(50, 3, replace=False))] = rng.standard_normal(12)
+        if kind == "levels":
+            x, chosen = np.zeros((4, 200)), sets.LevelSparse([2, 3], np.arange(200) % 2)
+            for row in x:
+                row[2 * rng.choice(100, 2, replace=False)] = rng.uniform(1, 2, 2)
+                row[2 * rng.choice(100, 3, replace=False) + 1] = rng.uniform(1, 2, 3)
+        y = x @ Phi.T + 0.01 * rng.standard_normal((4, 60))
+        result = recover(Phi, y, chosen)
+        assert (result.source == "samples").all()
+        np.testing.assert_array_equal(result.support, x != 0)
+        assert ((result.inclusion_probability > 0.5) == (x != 0)).all()
+        assert (np.abs(result.x - x) <= 6 * result.standard_deviation + 1e-6).all()
+        alone = recover(Phi, y[1], chosen)
+        np.testing.assert_allclose(alone.x, result.x[1], atol=1e-9)
+
+    def test_the_number_of_groups_is_found(self, rng, Phi):
+        x, labels = np.zeros((4, 200)), np.arange(200) // 4
+        for count, row in enumerate(x, start=1):
+            row[np.isin(labels, rng.choice(50, count, replace=False))] = rng.uniform(1, 2, 4 * count)
+        y = x @ Phi.T + 0.01 * rng.standard_normal((4, 60))
+        result = recover(Phi, y, sets.GroupSparse("auto", labels))
+        np.testing.assert_array_equal(result.support, x != 0)
+
+    def test_sampled_moments_of_groups(self, rng):
+        """The mean over chains is that over all supports, weighted by their probabilities."""
+        from sparsect.problems import Problem
+        from sparsect.solvers.support_sampler import SupportSampler, advance
+
+        labels = np.array([0, 0, 0, 1, 2, 2, 3, 4, 4])
+        Phi = rng.standard_normal((6, 9))
+        Phi[:, 1:] += 0.7 * Phi[:, :-1]
+        Phi /= np.linalg.norm(Phi, axis=0)
+        y, variance = Phi[:, :3] @ [0.5, -1.0, 1.5] + 0.3 * rng.standard_normal(6), 0.1
+        problem = Problem(Phi, y[None], sets.GroupSparse(2, labels), noise_norm=np.sqrt(6 * variance))
+        state = advance(problem, SupportSampler().init(problem), [1.0], rate=20000.0)
+        weights, means = [], []
+        for pair in itertools.combinations(range(5), 2):
+            columns = np.isin(labels, pair)
+            covariance = variance * np.eye(6) + float(state.slab[0]) * Phi[:, columns] @ Phi[:, columns].T
+            weights.append(-0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(covariance)[1]))
+            mean = np.zeros(9)
+            mean[columns] = float(state.slab[0]) * Phi[:, columns].T @ np.linalg.solve(covariance, y)
+            means.append(mean)
+        shares = np.exp(np.array(weights) - max(weights))
+        shares /= shares.sum()
+        assert shares.max() < 0.99
+        np.testing.assert_allclose(state.mean[0] / 20000, shares @ means, atol=0.05)
 
     def test_positive_nonzeros_are_found(self, rng, Phi):
         x = np.zeros((4, 200))

@@ -11,11 +11,13 @@ import scipy.sparse.linalg
 from threadpoolctl import threadpool_info
 
 import sparsect
-from sparsect import AnnealedDifferenceMap, InputError
+from sparsect import AnnealedDifferenceMap, InputError, sets
 from sparsect.backend.parallel import over_blocks
+from sparsect.kernels import posterior as posteriors
 from sparsect.kernels.fitting.cpu import fit
 from sparsect.kernels.posterior import posterior
 from sparsect.kernels.posterior.cpu import denoise
+from sparsect.kernels.posterior.plain import posterior_and_power
 from sparsect.operators.least_squares import on_support
 from sparsect.solvers.annealed import solver as annealed
 
@@ -261,6 +263,38 @@ class TestKernels:
         np.testing.assert_allclose(x, mean, rtol=1e-4, atol=1e-6)
         for got, expected in zip(sums, (var.mean(axis=1), active.sum(axis=1), power.sum(axis=1)), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-4)
+
+    @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.5, 1.0), (-2.0, 0.0), (-np.inf, 0.3), (0.0, 0.05)])
+    def test_clipped_nonzeros_against_quadrature(self, low, high):
+        """Normal values beyond a bound are at the bound; what is beyond zero does not occur."""
+        r, gamma, density, variance = np.linspace(-6.0, 6.0, 25), 4.0, 0.2, 0.8
+        structure = sets.Sparse(3, low=low, high=high).structure(r.size)
+        prior = (np.array([value]) for value in (gamma, density, variance))
+        mean, var, active, power, before = (part[0] for part in posterior_and_power(r[None], *prior, 0.5, structure))
+        z = np.linspace(-12.0, 12.0, 2_400_001)
+        weight = np.exp(-(z**2) / (2 * variance)) * ~((low == 0) & (z < 0) | (high == 0) & (z > 0))
+        weight *= density / weight.sum()
+        x = np.clip(z, low, high)
+        for place, value in enumerate(r):
+            slab, spike = weight * np.exp(-gamma * (value - x) ** 2 / 2), (1 - density) * np.exp(-gamma * value**2 / 2)
+            total = slab.sum() + spike
+            moments = [(slab * part).sum() / total for part in (1, x, x**2, z**2)]
+            expected = (moments[0], moments[1], moments[2] - moments[1] ** 2, moments[2], moments[3])
+            found = (active[place], mean[place], var[place], power[place], before[place])
+            np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-9)
+
+    def test_clipped_nonzeros_far_from_their_bounds(self):
+        """Wherever the observation is, numbers stay within the bounds and finite."""
+        r = np.concatenate([-np.logspace(-3, 8, 40), np.logspace(-3, 8, 40)])
+        structure = sets.Sparse(3, low=-0.5, high=2.0).structure(80)
+        for gamma, variance in itertools.product((1e-6, 1.0, 1e9), (1e-9, 1.0, 1e9)):
+            prior = [np.array([value]) for value in (gamma, 0.1, variance)]
+            mean, var, active, power, before = posterior_and_power(r[None], *prior, 0.5, structure)
+            assert all(np.isfinite(part).all() for part in (mean, var, active, power, before))
+            assert mean.min() >= -0.5
+            assert mean.max() <= 2.0
+            found = posteriors.denoise(r[None], *prior, structure)
+            np.testing.assert_allclose(found[0], mean, rtol=1e-6, atol=1e-12)
 
     def test_blocks_cover_the_batch_in_order(self):
         for batch, size in ((1, 10), (63, 10), (1000, 64), (1000, 10**6)):

@@ -167,6 +167,65 @@ class TestApproximation:
             assert ours.mean() <= sparsect.recover(Phi, y, 5, other).residual_norm.mean() + 1e-9
 
 
+def test_a_direct_solution_without_noise_is_exact():
+    """In the last row, the pursuit takes a wrong column for the smallest nonzero, and the mean corrects that."""
+    problem = sparsect.random_problem(140, 200, 35, batch=5, rng=[140, 35])
+    result = sparsect.recover(problem.Phi, problem.y, 35)
+    assert (sparsect.snr_db(problem.x, result.x) > 150).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_equal_columns_share_the_probability(rng, dtype, noise):
+    Phi = rng.standard_normal((40, 100)).astype(dtype)
+    Phi[:, 50], Phi[:, 51] = Phi[:, 3], -2 * Phi[:, 3]
+    x = np.zeros(100)
+    x[[3, 20, 30]] = [2.0, 1.0, -1.0]
+    y = (Phi @ x + noise * rng.standard_normal(40)).astype(dtype)
+    result = sparsect.recover(Phi, y, 3)
+    np.testing.assert_allclose(result.inclusion_probability[[3, 50, 51]], 1 / 3, atol=0.05)
+    np.testing.assert_allclose(result.inclusion_probability[[20, 30]], 1, atol=1e-3)
+    expected = np.sqrt(2 / 9) * np.array([2.0, 2.0, 1.0])
+    np.testing.assert_allclose(result.standard_deviation[[3, 50, 51]], expected, rtol=0.1)
+
+
+class TestFewSupports:
+    def test_nearly_equal_columns(self, rng):
+        """Sums of decays: supports with huge opposite values fit as well as the true one, and are less probable."""
+        Phi = np.exp(-np.arange(80)[:, None] * np.geomspace(0.02, 1.0, 60))
+        Phi /= np.linalg.norm(Phi, axis=0)
+        x = np.zeros((24, 60))
+        for row in x:
+            row[rng.permutation(60)[:3]] = rng.standard_normal(3)
+        clean = x @ Phi.T
+        y = clean + 1e-3 * np.linalg.norm(clean, axis=1, keepdims=True) * rng.standard_normal(clean.shape) / 80**0.5
+        result = sparsect.recover(Phi, y, 3)
+        assert (result.source == "direct").all()
+        assert (np.linalg.norm(result.x, axis=1) < 3 * np.linalg.norm(x, axis=1)).all()
+        assert (result.residual_norm < 3e-3 * np.linalg.norm(y, axis=1)).all()
+        np.testing.assert_allclose(result.inclusion_probability.sum(axis=1), 3)
+        # Probabilities are right on average: as many true nonzeros as they expect.
+        for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.99), (0.99, 1.1)):
+            some = (result.inclusion_probability >= low) & (result.inclusion_probability < high)
+            expected = result.inclusion_probability[some]
+            spread = np.sqrt(np.sum(expected * (1 - expected)) + 1)
+            assert abs(np.count_nonzero(x[some]) - expected.sum()) < 4 * spread
+
+    def test_columns_that_all_depend_on_each_other(self, rng):
+        Phi = np.outer(rng.standard_normal(12), [1.0, -2.0, 0.5, 3.0])
+        result = sparsect.recover(Phi, Phi @ np.array([0, 1.0, 0, 0]) + 0.01 * rng.standard_normal(12), 2)
+        assert np.isfinite(result.x).all()
+        assert result.residual_norm < 0.1
+
+    def test_batch_and_single_rows_agree(self, rng):
+        Phi, y = correlated(rng, 15, 20, 0.9), rng.standard_normal((5, 15))
+        together = sparsect.recover(Phi, y, 3)
+        for row in range(5):
+            alone = sparsect.recover(Phi, y[row], 3)
+            np.testing.assert_allclose(alone.x, together.x[row], atol=1e-9)
+            np.testing.assert_allclose(alone.inclusion_probability, together.inclusion_probability[row], atol=1e-6)
+
+
 class TestPolish:
     def test_no_exchange_improves_a_polished_support(self, rng):
         Phi, y = rng.standard_normal((12, 20)), rng.standard_normal((4, 12))
@@ -178,6 +237,15 @@ class TestPolish:
                 columns = Phi[:, sorted(support - {leaving} | {entering})]
                 fitted = columns @ np.linalg.lstsq(columns, y[row], rcond=None)[0]
                 assert np.linalg.norm(fitted - y[row]) >= result.residual_norm[row] - 1e-9
+
+    def test_nothing_is_claimed_of_a_support_that_was_changed(self, rng):
+        problem = sparsect.random_problem(20, 60, 5, snr_db=3, batch=30, rng=rng)
+        result = sparsect.recover(problem.Phi, problem.y, 5, polish=True, check_fit=False)
+        assert result.swaps.any()
+        assert not result.swaps.all()
+        changed = np.isnan(result.inclusion_probability).all(axis=1)
+        np.testing.assert_array_equal(changed, result.swaps > 0)
+        np.testing.assert_array_equal(np.isnan(result.standard_deviation).any(axis=1), changed)
 
     def test_every_method_can_be_polished(self, rng):
         problem = sparsect.random_problem(20, 40, 5, snr_db=10, batch=3, rng=rng)

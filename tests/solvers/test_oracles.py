@@ -86,6 +86,16 @@ class TestMatchingPursuit:
         np.testing.assert_array_equal(leaping.x, stepping.x)
         np.testing.assert_array_equal(leaping.n_iter, stepping.n_iter)
 
+    @pytest.mark.parametrize("method", ["omp", "ormp"])
+    def test_small_residuals_stop_single_precision_where_they_stop_double(self, method):
+        """The residual is 70 dB below y, where squared norms kept in single precision are off by their own size."""
+        problem = random_problem(120, 240, 20, snr_db=70, batch=12, rng=3)
+        x = sparsect.recover(problem.Phi, problem.y, 60, method, tol=0, noise_norm=problem.noise_norm).x
+        single = [array.astype(np.float32) for array in (problem.Phi, problem.y, problem.noise_norm)]
+        found = sparsect.recover(single[0], single[1], 60, method, tol=0, noise_norm=single[2]).x
+        assert np.mean(np.all((x != 0) == (found != 0), axis=1)) >= 0.75
+        assert (np.abs(np.count_nonzero(x, axis=1) - np.count_nonzero(found, axis=1)) <= 1).all()
+
 
 class TestLeastAngle:
     @pytest.mark.parametrize(("m", "n"), [(40, 80), (30, 12)])
@@ -101,6 +111,19 @@ class TestLeastAngle:
                 np.testing.assert_allclose(x, path[:, step], atol=1e-6)
             drops += int((np.diff(np.count_nonzero(path, axis=0)) < 0).sum())
         assert drops > 0 or n < m
+
+    @pytest.mark.parametrize("alpha", [0.05, 0.3, 1.0, 100.0])
+    def test_ends_at_the_lasso(self, alpha):
+        problem = random_problem(40, 100, 8, snr_db=10, batch=6, rng=0)
+        options = {"max_iter": 300, "tol": 0.0, "scale_columns": False}
+        found = sparsect.recover(problem.Phi, problem.y, 100, sparsect.LeastAngleRegression(alpha), **options)
+        lasso = Lasso(alpha / 40, fit_intercept=False, tol=1e-12, max_iter=100_000)
+        np.testing.assert_allclose(found.x, [lasso.fit(problem.Phi, y).coef_ for y in problem.y], atol=1e-7)
+        assert found.n_iter.max() < 300
+        again = sparsect.recover(problem.Phi, problem.y, 100, sparsect.LeastAngleRegression(alpha), **options)
+        np.testing.assert_array_equal(again.x, found.x)
+        with pytest.raises(sparsect.InputError, match="`alpha` must be a number of at least 0, got -1"):
+            sparsect.LeastAngleRegression(-1)
 
     def test_ties(self):
         """Signs and whole numbers make ties; at every step the answer is the lasso's, by its optimality conditions."""

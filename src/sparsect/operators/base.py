@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import Array, FloatArray, namespace, to_numpy
+from ..backend.arrays import Array, FloatArray, IntArray, namespace, to_numpy
 from ..backend.checks import reject
 from ..backend.norms import norm, units
 from ..backend.rng import generator
@@ -46,6 +46,8 @@ class Operator(ABC):
         have this attribute.
     Phi : object
         The array, sparse matrix or LinearOperator that is wrapped, if there is one.
+    times : int
+        The number of parts of a row to which Phi is applied, one for each time of joint supports.
     frame_bound : float or None
         The constant c if Phi Phi^H = c I is known to hold (a tight frame), otherwise None.
 
@@ -81,7 +83,13 @@ class Operator(ABC):
     rank_tol: float
     Phi: Any
     frame_bound: float | None = None
+    times: int = 1
     _seconds: float = 0.0
+
+    @property
+    def inner(self) -> Operator:
+        """The operator that is applied to each of ``times`` parts of a row: this one, if there is one part."""
+        return self
 
     @abstractmethod
     def forward(self, x: Array) -> Array:
@@ -178,6 +186,11 @@ class Operator(ABC):
     @property
     def coherence(self) -> float:
         """Largest absolute cosine between two columns of Phi, for dense operators only."""
+        raise NotImplementedError
+
+    @property
+    def copies(self) -> IntArray:
+        """The first of the columns that are multiples of each column, shape (n,), for dense operators only."""
         raise NotImplementedError
 
     @cached_property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import ArrayLike
 
 from ..backend.checks import reject, shown
 from .base import Operator
@@ -11,7 +13,31 @@ from .matrix_free import MatrixFree
 from .sparse import SparseOperator
 
 
-def as_operator(Phi: Any, frame_bound: float | None = None) -> Operator:
+class LinearMap(Protocol):
+    """A linear map of SciPy or PyLops, of which only products are known."""
+
+    @property
+    def shape(self) -> Any:
+        """Numbers of rows and columns."""
+
+    def matmat(self, x: Any, /) -> Any:
+        """Return the products with the columns of ``x``."""
+
+    def rmatmat(self, r: Any, /) -> Any:
+        """Return the products of the adjoint with the columns of ``r``."""
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix of SciPy."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed rows."""
+
+
+Matrix: TypeAlias = Operator | ArrayLike | LinearMap | SparseMatrix
+
+
+def as_operator(Phi: Matrix, frame_bound: float | None = None) -> Operator:
     """Convert Phi to an :class:`Operator`.
 
     Wrap Phi once and pass the operator to several calls to factor it only once.

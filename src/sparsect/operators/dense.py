@@ -11,6 +11,7 @@ from ..backend.array_checks import check_magnitude, floating
 from ..backend.arrays import (
     Array,
     FloatArray,
+    IntArray,
     contiguous,
     epsilon,
     from_numpy,
@@ -28,6 +29,8 @@ from .pseudo_inverse import PseudoInverse, SingularVectors
 
 # Number of columns whose cosines with all others are computed to estimate the coherence.
 COMPARED = 256
+# The largest number of columns that are compared with each other to find copies.
+ALIKE = 4096
 # Squared norms from this value to its inverse are computed directly; others may overflow or underflow.
 SMALLEST = 1e-200
 
@@ -122,6 +125,28 @@ class DenseOperator(Operator):
             cosines /= norms * norms[chosen, None]
         self._seconds += time.perf_counter() - start
         return float(np.max(cosines, where=np.isfinite(cosines), initial=0.0))
+
+    @cached_property
+    def copies(self) -> IntArray:
+        """The first of the columns that are multiples of each column, shape (n,), up to rounding errors."""
+        start = time.perf_counter()
+        norms, first = np.where(self.column_norms > 0, self.column_norms, 1.0), np.arange(self.shape[1])
+        rounding = 4 * np.sqrt(self.shape[0]) * epsilon(self.Phi)
+        # Multiples have the same cosine with any vector; only columns with equal ones are compared further.
+        probe = np.sin(np.arange(1.0, self.shape[0] + 1) ** 2)
+        probe /= np.linalg.norm(probe)
+        products = namespace(self.Phi).astype(from_numpy(probe, self.Phi), self.Phi.dtype) @ self.Phi
+        cosines = np.abs(to_numpy(products)) / norms
+        order = np.argsort(cosines, kind="stable")
+        apart = np.diff(cosines[order]) > rounding
+        alike = [] if apart.all() else np.split(order, np.flatnonzero(apart) + 1)
+        for columns in (np.sort(part) for part in alike if 1 < part.size <= ALIKE):
+            some = to_numpy(take_rows(self.Phi.T, columns)) / norms[columns, None]
+            equal = np.abs(some.conj() @ some.T) >= 1 - rounding
+            np.fill_diagonal(equal, True)
+            first[columns] = columns[np.argmax(equal, axis=1)]
+        self._seconds += time.perf_counter() - start
+        return first
 
     def _divided(self, by: float | FloatArray) -> Operator:
         if isinstance(by, np.ndarray):

@@ -12,7 +12,7 @@ from ..kernels.fitting import corrects_rounding, fit, fit_bounded
 from ..kernels.thresholding import Structure, project
 from .base import Operator
 from .pseudo_inverse import ConjugateGradients
-from .repeated import Repeated, split
+from .repeated import split
 
 # Iterations of projected gradients, and of the power method that determines their step.
 GRADIENTS, POWER = 300, 20
@@ -35,7 +35,7 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
     array, shape (batch, n)
         The least-squares solutions.
     """
-    if isinstance(operator, Repeated):
+    if operator.times > 1:
         parts = _as_rows(y, operator.times), _as_rows(support, operator.times)
         fitted = on_support(operator.inner, *parts)
         return namespace(y).reshape(fitted, support.shape)

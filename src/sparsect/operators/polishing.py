@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from math import comb
 
+import numpy as np
+
 from ..backend.arrays import Array, namespace, placed, to_numpy
-from ..kernels.supports import best_of_all, best_pair, swap, wide
+from ..backend.norms import norm
+from ..kernels.supports import best_of_all, best_pair, exchange, swap, wide
+from ..kernels.thresholding import Kind, Structure, project
 from .base import Operator
 from .least_squares import refit
-from .repeated import Repeated
 
 # The largest number of exchanges in a row, for each nonzero.
 LIMIT = 10
 # All pairs of columns are looked at if there are at most this many columns for each row of Phi: that takes no longer
 # than ten iterations of the Difference Map.
 PAIRS = 8
-# All supports are looked at if there are at most this many.
-SUPPORTS = 5000
+# All supports are looked at if there are at most so many: in any case, for each entry of Phi, and in the largest case.
+# For each entry, that takes no longer than a thousand iterations of the Difference Map.
+SUPPORTS = 100_000, 50, 2_000_000
+# The largest supports of which all are looked at.
+LARGEST = 12
 
 
-def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]:
+def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
     """Exchange columns of the supports of ``x`` as long as that lowers the residual, and refit.
 
-    A support of one column becomes the best one there is, and so does a support of two if Phi has at most eight times
-    as many columns as rows, and any support if there are few in all.
+    Groups are exchanged as a whole, and columns stay in their level. If only the number of nonzeros is limited, a
+    support of one column becomes the best one there is, and so does a support of two if Phi has at most eight times as
+    many columns as rows, and any support if there are few in all.
 
     Parameters
     ----------
@@ -33,6 +40,8 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
         Measurements.
     x : array, shape (batch, n)
         Signals whose supports are improved.
+    structure : Structure
+        What signals may look like.
 
     Returns
     -------
@@ -41,8 +50,11 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
     swaps : array of int, shape (batch,)
         The number of exchanges in each row, after a look at all pairs if there was one.
     optimal : array of bool, shape (batch,)
-        Whether no exchange of one column lowers the residual any more.
+        Whether no exchange of one column or group lowers the residual any more. False if a nonzero is at its bound:
+        then this is not known.
     """
+    if not structure.plain:
+        return _polish_units(operator, y, x, structure)
     n = operator.shape[1]
     gram, squares = gram_in_memory(operator)
     b, energy = correlations(operator, y)
@@ -62,6 +74,63 @@ def polish(operator: Operator, y: Array, x: Array) -> tuple[Array, Array, Array]
     return refit(operator, y, improved), to_numpy(swaps), to_numpy(optimal)
 
 
+def _polish_units(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Polish supports of units within bounds, in main memory.
+
+    Two positive nonzeros that resemble each other can often be moved only together. If Phi has few columns for its
+    rows, all pairs of columns are therefore compared: the best one is the solution with two positive nonzeros, and part
+    of a second start if there are more.
+    """
+    found = _exchanged(operator, y, structure.clipped(x), structure)
+    m, n = operator.shape
+    sparsity = structure.counts[0]
+    if not (structure.nonnegative and structure.scalable and sparsity > 1 and n <= PAIRS * m):
+        return found
+    gram, squares = gram_in_memory(operator, host=True)
+    pair = best_pair(gram, squares, correlations(operator, y, host=True)[0], nonnegative=True)
+    if sparsity == 2:
+        none = np.zeros(y.shape[0], dtype=np.int64)
+        return refit(operator, y, marked(pair, n, y), structure), none, np.ones(y.shape[0], dtype=bool)
+    xp, start = namespace(y), structure.clipped(x)
+    above = 1 + xp.max(start, axis=-1, keepdims=True)
+    other = _exchanged(operator, y, project(start + above * marked(pair, n, y), structure), structure)
+    better = norm(operator.forward(other[0]) - y) < norm(operator.forward(found[0]) - y)
+    chosen = to_numpy(better)
+    swaps, optimal = (np.where(chosen, other[part], found[part]) for part in (1, 2))
+    return xp.where(better[:, None], other[0], found[0]), swaps, optimal
+
+
+def _exchanged(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Exchange units of the supports of x, and refit."""
+    gram, squares = gram_in_memory(operator, host=True)
+    b, energy = correlations(operator, y, host=True)
+    scores = to_numpy(structure.unit_scores(x, x))
+    counts = np.count_nonzero(scores, axis=1)
+    support = np.argsort(scores == 0, axis=1, kind="stable")[:, : max(counts.max(initial=0), 1)]
+    swaps, optimal = exchange(gram, squares, b, energy, structure, support, counts, LIMIT * max(support.shape[1], 1))
+    used = np.arange(support.shape[1]) < counts[:, None]
+    units = marked(np.where(used, support, structure.layout.count), structure.layout.count, y)
+    return refit(operator, y, structure.inside(structure.of_entries(units)), structure), swaps, optimal
+
+
+def can_polish(operator: Operator, structure: Structure) -> bool:
+    """Whether :func:`polish` takes an operator and a set.
+
+    Parameters
+    ----------
+    operator : Operator
+        Phi.
+    structure : Structure
+        What signals may look like.
+
+    Returns
+    -------
+    bool
+        True if Phi is dense and the set is not one of the user's own.
+    """
+    return operator.inner.is_dense and Kind.OWN not in structure.kinds
+
+
 def small_enough(operator: Operator, sparsity: int) -> bool:
     """Whether :func:`polish` finds the best support of this size, whatever it starts from.
 
@@ -78,8 +147,26 @@ def small_enough(operator: Operator, sparsity: int) -> bool:
         True for one nonzero, for two if Phi has few columns for its rows, and wherever there are few supports in all.
     """
     m, n = operator.shape
-    few = (sparsity == 2 and n <= PAIRS * m) or (0 < sparsity < min(m, n) and comb(n, sparsity) <= SUPPORTS)
-    return operator.is_dense and (sparsity == 1 or few)
+    return operator.is_dense and (sparsity == 1 or (sparsity == 2 and n <= PAIRS * m) or few_supports(m, n, sparsity))
+
+
+def few_supports(m: int, n: int, sparsity: int) -> bool:
+    """Whether there are so few supports that all of them can be looked at.
+
+    Parameters
+    ----------
+    m, n : int
+        The shape of Phi.
+    sparsity : int
+        The number of nonzeros.
+
+    Returns
+    -------
+    bool
+        True if that takes no longer than a search.
+    """
+    least, each, most = SUPPORTS
+    return 0 < sparsity < min(m, n, LARGEST + 1) and comb(n, sparsity) <= min(max(least, each * m * n), most)
 
 
 def marked(support: Array, n: int, like: Array) -> Array:
@@ -122,7 +209,7 @@ def gram_in_memory(operator: Operator, host: bool = False) -> tuple[Array, Array
     squares : array, shape (n,)
         The squared norms of the columns.
     """
-    dense = operator.inner if isinstance(operator, Repeated) else operator
+    dense = operator.inner
     gram = wide(dense.double_gram_matrix, None if host else dense.Phi)
     xp = namespace(gram)
     return gram, xp.abs(xp.linalg.diagonal(gram))

@@ -26,16 +26,19 @@ class Repeated(Operator):
 
     Attributes
     ----------
-    inner : Operator
-        The operator Phi.
     times : int
         The number of parts.
     """
 
     def __init__(self, operator: Operator, times: int) -> None:
         m, n = operator.shape
-        self.inner, self.times, self.shape = operator, times, (times * m, times * n)
+        self._inner, self.times, self.shape = operator, times, (times * m, times * n)
         self.frame_bound = operator.frame_bound
+
+    @property
+    def inner(self) -> Operator:
+        """The operator Phi."""
+        return self._inner
 
     @property
     def Phi(self) -> Any:

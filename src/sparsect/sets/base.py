@@ -76,6 +76,24 @@ class SignalSet(ABC):
         return xp.where(project(x / unit, structure) != 0, x, xp.zeros_like(x))
 
 
+class OwnSignalSet(Protocol):
+    """A set of the user's own that x must belong to."""
+
+    @property
+    def size(self) -> int:
+        """The largest number of nonzeros."""
+
+    def project(self, x: Any, /) -> Any:
+        """Return the nearest point of the set for every row of ``x``."""
+
+
+class OwnDataSet(Protocol):
+    """A set of the user's own of points that agree with the data."""
+
+    def project(self, x: Any, y: Any, /) -> Any:
+        """Return the nearest point that agrees with ``y`` for every row of ``x``."""
+
+
 class Measurements(Protocol):
     """What data sets know of a problem.
 

@@ -28,7 +28,7 @@ class GroupSparse(SignalSet):
 
     Notes
     -----
-    The projection keeps the groups g for which sum_{j in g} |x_j|^2 is largest.
+    The projection keeps the groups g for which ``sum_{j in g} |x_j|^2`` is largest.
 
     Examples
     --------
@@ -86,7 +86,9 @@ def check_labels(name: str, labels: Any) -> IntArray:
     # A label of at least the number of entries leaves out a smaller one.
     missing = np.setdiff1d(np.arange(min(int(found.max()) + 1, found.size)), found)
     if missing.size:
-        raise reject(name, f"no entry with the number {missing[0]}", "have no empty groups: number them from 0 on")
+        rule = "have all numbers from 0 on, so that none is empty"
+        hint = "np.unique(labels, return_inverse=True)[1] numbers labels of any kind."
+        raise reject(name, f"no entry with the number {missing[0]}", rule, hint)
     copied: IntArray = np.array(found, dtype=np.int64)
     copied.flags.writeable = False
     return copied

@@ -33,7 +33,7 @@ class JointSparse(SignalSet):
 
     Notes
     -----
-    The projection keeps the entries j for which sum_t |x_tj|^2 is largest.
+    The projection keeps the entries j for which ``sum_t |x_tj|^2`` is largest.
 
     Examples
     --------

@@ -124,8 +124,10 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     def nearest(x: Array, *data: Array) -> Array:
         nonlocal used
         xp, found = namespace(x), project(x, *data)
-        if getattr(found, "shape", None) != x.shape:
-            got = f"a result of shape {getattr(found, 'shape', None)} for x of shape {tuple(x.shape)}"
+        shape = getattr(found, "shape", None)
+        if shape != x.shape:
+            kind = f"type {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
+            got = f"a result of {kind} for x of shape {tuple(x.shape)}"
             raise reject(f"{name}.project", got, "yield points of the shape of x")
         if str(found.dtype) == "object" or (is_complex(found) and not is_complex(x)):
             raise reject(f"{name}.project", f"a result of dtype {found.dtype}", f"yield points of dtype {x.dtype}")

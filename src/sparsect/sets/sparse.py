@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.checks import choice, real_number, reject, truth_value, whole_number
+from ..backend.checks import real_number, reject, truth_value, whole_number
 from ..kernels.thresholding import Layout, Structure
 from .base import SignalSet
 
@@ -48,9 +48,9 @@ class Sparse(SignalSet):
     def __post_init__(self) -> None:
         check_size("size", self.size)
         truth_value("nonnegative", self.nonnegative)
-        if self.low is not None and not _is_infinite(self.low):
+        if self.low is not None and not _is(self.low, -np.inf):
             real_number("low", self.low, "a number of at most 0, because x may be zero", high=0.0)
-        if self.high is not None and not _is_infinite(self.high):
+        if self.high is not None and not _is(self.high, np.inf):
             real_number("high", self.high, "a number of at least 0, because x may be zero", low=0.0)
         if self.nonnegative and self.low is not None and self.low != 0:
             raise reject("low", f"{self.low} with nonnegative=True", "None or 0")
@@ -65,9 +65,9 @@ class Sparse(SignalSet):
         return Structure(Layout(n), (size,), np.full(n, below), np.full(n, above))
 
 
-def _is_infinite(bound: Any) -> bool:
-    """Whether a bound is an infinite number."""
-    return isinstance(bound, float) and np.isinf(bound)
+def _is(bound: Any, infinity: float) -> bool:
+    """Whether a bound is an infinite number, and this one."""
+    return isinstance(bound, float) and bound == infinity
 
 
 def check_size(name: str, size: Any) -> None:
@@ -85,9 +85,9 @@ def check_size(name: str, size: Any) -> None:
     InputError
         If it is neither.
     """
-    if isinstance(size, str):
-        choice(name, size, ("auto",))
-    else:
+    if isinstance(size, str) and size != "auto":
+        raise reject(name, f"{size!r}", "a whole number or 'auto'")
+    if not isinstance(size, str):
         whole_number(name, size, 0)
 
 

@@ -14,7 +14,8 @@ from ..kernels.shrinkage import shrink_steps
 from ..kernels.thresholding import Kind, Structure, project
 from ..operators.pseudo_inverse import PseudoInverse, SingularVectors
 from ..problems import Problem
-from ..sets import DataProjection, Relaxed
+from ..sets import Relaxed
+from ..sets.data import DataProjection
 from .base import Solver, State, in_blocks
 
 
@@ -117,7 +118,7 @@ class ADMM(Solver):
     takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS})
     criterion: ClassVar[str] = "primal_dual_residual"
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 100
 
     mu: float = 0.3162
     lam: float = 0.03981

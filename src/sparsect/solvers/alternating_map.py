@@ -10,7 +10,8 @@ from ..backend.arrays import Array, epsilon, namespace
 from ..backend.norms import norm
 from ..kernels.thresholding import Kind, project
 from ..problems import Problem
-from ..sets import DataSet, data_projection
+from ..sets import DataSet
+from ..sets.data import data_projection
 from .base import State
 from .two_sets import TwoSetMap
 

@@ -349,8 +349,9 @@ class Solver(ABC):
         those of x), "change" (the default) for the change of x in a step, or another name.
     compiled : bool
         Whether the solver has compiled kernels. It is then run on a tiny problem before the clock starts.
-    combines_steps : bool
-        Whether several steps in one call of ``steps`` are faster on a CPU than one call for each step.
+    steps_at_once : int
+        The number of steps that one call of ``steps`` takes on a CPU, if nothing is recorded or saved in between. The
+        default is 1; more pay if what is computed in one step can be reused in the next.
 
     Examples
     --------
@@ -393,7 +394,7 @@ class Solver(ABC):
     uses_noise_norm: ClassVar[bool] = False
     criterion: ClassVar[str] = "change"
     compiled: ClassVar[bool] = False
-    combines_steps: ClassVar[bool] = False
+    steps_at_once: ClassVar[int] = 1
 
     @abstractmethod
     def init(self, problem: Problem) -> Any:
@@ -506,6 +507,21 @@ class Solver(ABC):
             The norm of the residual, ||Phi x - y||.
         """
         return norm(problem.operator.forward(x) - problem.y)
+
+    def further_vectors(self, sparsity: int) -> int:
+        """Return how many vectors of length n a row needs on a GPU besides those that every solver needs.
+
+        Parameters
+        ----------
+        sparsity : int
+            The maximum number of nonzeros.
+
+        Returns
+        -------
+        int
+            The number, by default 0.
+        """
+        return 0
 
     @property
     def scale_free(self) -> bool:

@@ -16,7 +16,8 @@ from ..kernels.search import Schedule, difference_steps, search_steps
 from ..kernels.thresholding import Kind, advance, project
 from ..operators.pseudo_inverse import SingularVectors
 from ..problems import Problem
-from ..sets import DataSet, data_projection
+from ..sets import DataSet
+from ..sets.data import data_projection
 from .base import State
 from .two_sets import TwoSetMap
 

@@ -9,28 +9,32 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ..backend.arrays import Array, FloatArray, contiguous, epsilon
+from ..backend.arrays import Array, FloatArray, contiguous, epsilon, is_numpy, is_single, namespace
 from ..backend.checks import within
 from ..backend.norms import squared_norm
 from ..kernels.thresholding import Kind
 from ..problems import Problem
-from . import unit_pursuit
+from . import batch_pursuit, unit_pursuit
 from .base import Requirement, Solver, State, kept_where_done
 
 # A unit column whose squared distance to the span of the selected columns is below this counts as linearly dependent:
 # products of columns in double precision cannot resolve smaller distances.
 DEPENDENT = 1e-10
-# A column that keeps less than this part of its squared norm is orthogonalised twice.
+# Once a column that keeps less than this part of its squared norm is met, a row is factorized in double precision.
 NEARLY_DEPENDENT = 1e-3
-# A fit fails if its residual has a larger correlation than this with a selected column, y and columns at unit norm.
-UNFITTED = 1e-6
+# The squared norm of a residual has rounding errors of at most this many units of ||y||^2; it is measured instead where
+# it is below ten times that.
+ROUNDING, MEASURED = 10, 10
+# A fit is complete if its residual has at most these correlations with the selected columns (y and columns at unit
+# norm), in double and in single precision. Above the last number, it has failed.
+FITTED, UNFITTED = (1e-12, 1e-9), 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class PursuitState(State):
     """The state of the matching pursuits; ``kernels/pursuit.py`` gives the details.
 
-    W, order and a only grow at the end. W, a and energy are in double precision, whatever the dtype of the data.
+    R and order only grow at the end. The energy is in double precision, whatever the dtype of the data.
 
     Attributes
     ----------
@@ -38,12 +42,10 @@ class PursuitState(State):
         The correlations of the columns with the residual.
     freedom : array, shape (batch, n)
         The squared norm of the part of each column that is orthogonal to the selected ones.
-    W : array, shape (batch, s (s + 1) / 2)
-        The orthonormalized columns in terms of the selected ones, packed.
+    R : array, shape (batch, s (s + 1) / 2)
+        The upper triangular factor of the selected columns, one column after the other.
     order : array of int, shape (batch, s)
         The selected columns, in order.
-    a : array, shape (batch, s)
-        The products of the orthonormalized columns with y.
     energy : array, shape (batch,)
         The squared norm of the residual.
     goal : array, shape (batch,)
@@ -52,9 +54,8 @@ class PursuitState(State):
 
     correlation: Array
     freedom: Array
-    W: Array
+    R: Array
     order: Array
-    a: Array
     energy: Array
     goal: Array
     taken: Array
@@ -101,14 +102,16 @@ class OrthogonalMatchingPursuit(Solver):
     criterion: ClassVar[str] = "iterate_residual"
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 10_000
     fitted = True
     follow_freedom: ClassVar[bool] = False
 
-    def init(self, problem: Problem) -> PursuitState | unit_pursuit.UnitPursuitState:
+    def init(self, problem: Problem) -> State:
         """Start without columns."""
         if not problem.structure.plain:
             return unit_pursuit.start(problem)
+        if not is_numpy(namespace(problem.y)):
+            return batch_pursuit.start(problem)
         operator, s, batch = problem.operator, problem.sparsity, problem.batch
         gram, exact = operator.gram_matrix, operator.double_gram_matrix
         correlation = operator.adjoint(problem.y)
@@ -118,9 +121,8 @@ class OrthogonalMatchingPursuit(Solver):
         return PursuitState(
             correlation=correlation,
             freedom=np.tile(np.diag(gram).real, (batch, 1)),
-            W=np.zeros((batch, s * (s + 1) // 2), dtype=exact.dtype),
+            R=np.zeros((batch, s * (s + 1) // 2), dtype=gram.dtype),
             order=np.zeros((batch, s), dtype=np.int64),
-            a=np.zeros((batch, s), dtype=exact.dtype),
             energy=energy,
             goal=goal,
             criterion=np.sqrt(energy).astype(problem.y.real.dtype),
@@ -137,8 +139,12 @@ class OrthogonalMatchingPursuit(Solver):
         """Select one column for each of ``fractions``, until the residual is at most ``goal``."""
         if isinstance(state, unit_pursuit.UnitPursuitState):
             for _ in fractions:
-                state = kept_where_done(goal, state, unit_pursuit.select_unit(problem, state))
+                state = kept_where_done(goal, state, unit_pursuit.select_unit(problem, state, self.follow_freedom))
+                if (state.settled | (state.criterion <= goal)).all():
+                    break
             return state
+        if isinstance(state, batch_pursuit.BatchPursuitState):
+            return batch_pursuit.select(problem, state, goal, len(fractions))
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
@@ -150,15 +156,25 @@ class OrthogonalMatchingPursuit(Solver):
             array.copy() for array in (state.correlation, state.freedom, state.energy, state.taken)
         )
         dependent = max(operator.rank_tol**2, DEPENDENT)
+        scale = state.scale.astype(np.float64)
         # The remaining correlations of an exactly sparse signal are rounding errors, which must not select columns.
-        quiet = (50 * epsilon(gram) * state.scale.astype(np.float64)) ** 2
+        quiet = (50 * epsilon(gram) * scale) ** 2
+        margin = ROUNDING * epsilon(gram) * scale**2
         enough = np.maximum(state.goal, np.maximum(goal, 0) ** 2)
-        over_rows(
-            pursuit.select, batch, limit, dependent, NEARLY_DEPENDENT, self.follow_freedom, gram, exact,
-            operator.columns, contiguous(problem.y), correlation, freedom, state.W, state.order, state.a, taken, energy,
-            enough, quiet, work=count * (limit + 4) * gram.shape[0],
-        )  # fmt: skip
-        self._measure_residuals(problem, dataclasses.replace(state, taken=taken), energy)
+        careful, going = np.zeros(batch, dtype=bool), True
+        while going:
+            before = taken.copy()
+            over_rows(
+                pursuit.select, batch, limit, dependent, NEARLY_DEPENDENT, self.follow_freedom, gram, exact,
+                correlation, freedom, state.R, state.order, taken, energy, enough, margin, quiet, careful,
+                work=count * (limit + 4) * gram.shape[0],
+            )  # fmt: skip
+            # The energy, kept by differences of squares, is measured where rounding errors are a large part of it.
+            rows = np.flatnonzero((taken > before) & (careful | (energy < MEASURED * margin)))
+            if rows.size:
+                part = cast(PursuitState, dataclasses.replace(state, taken=taken).take(rows))
+                energy[rows] = self._fit(problem.take(rows), part)[1]
+            going = bool(((taken > before) & (taken < limit) & (energy > enough)).any())
         return dataclasses.replace(
             state,
             correlation=correlation,
@@ -169,21 +185,12 @@ class OrthogonalMatchingPursuit(Solver):
             settled=(taken < limit) | (taken >= problem.sparsity) | (energy <= state.goal),
         )
 
-    def _measure_residuals(self, problem: Problem, state: PursuitState, energy: Array) -> None:
-        """Replace ``energy``, kept by differences of squares, where nearly dependent columns make those inexact."""
-        steps = np.arange(problem.sparsity)
-        lengths = np.sqrt(np.diag(problem.operator.gram_matrix).real)[state.order]
-        # The last entry of each w is the inverse of what was left of its column.
-        inverses = state.W[:, steps * (steps + 3) // 2].real * lengths
-        used = steps < state.taken[:, None]
-        rows = np.flatnonzero((used & (inverses > NEARLY_DEPENDENT**-0.5)).any(axis=1))
-        if rows.size:
-            energy[rows] = self._fit(problem.take(rows), cast(PursuitState, state.take(rows)))[1]
-
-    def estimate(self, problem: Problem, state: PursuitState | unit_pursuit.UnitPursuitState) -> Array:
+    def estimate(self, problem: Problem, state: Any) -> Array:
         """Return the least-squares fit on the selected columns."""
         if isinstance(state, unit_pursuit.UnitPursuitState):
             return state.x
+        if isinstance(state, batch_pursuit.BatchPursuitState):
+            return batch_pursuit.fitted(problem, state)
         return self._fit(problem, state)[0]
 
     def _fit(self, problem: Problem, state: PursuitState) -> tuple[Array, Array]:
@@ -191,16 +198,19 @@ class OrthogonalMatchingPursuit(Solver):
         from ..backend.parallel import over_rows
         from ..kernels import pursuit
 
-        columns, y, s = problem.operator.columns, contiguous(problem.y), problem.sparsity
+        operator, y, s = problem.operator, contiguous(problem.y), problem.sparsity
+        gram, exact, columns = operator.gram_matrix, operator.double_gram_matrix, operator.columns
         x, energy, slant = np.zeros_like(state.correlation), np.empty(problem.batch), np.empty(problem.batch)
-        fit = (columns, y, state.W, state.order, state.a, state.taken, x, energy, slant)
-        over_rows(pursuit.coefficients, problem.batch, *fit, work=4 * s * (s + columns.shape[1]))
+        over_rows(
+            pursuit.coefficients, problem.batch, NEARLY_DEPENDENT, FITTED[is_single(y)], gram, exact, columns, y,
+            state.order, state.taken, x, energy, slant, work=s * (s * s / 3 + 4 * columns.shape[1]),
+        )  # fmt: skip
         for row in np.flatnonzero(~(slant <= UNFITTED)):
             # The columns are nearly dependent jointly, although each one is far enough from the previous ones. Products
             # of columns do not resolve this; singular values do.
             places = state.order[row, : state.taken[row]]
-            chosen = columns[places].T.astype(state.a.dtype)
-            z, *_ = np.linalg.lstsq(chosen, y[row].astype(state.a.dtype), rcond=problem.operator.rank_tol)
+            chosen = columns[places].T.astype(exact.dtype)
+            z, *_ = np.linalg.lstsq(chosen, y[row].astype(exact.dtype), rcond=problem.operator.rank_tol)
             x[row, places] = z
             energy[row] = squared_norm(chosen @ z - y[row])
         return x, energy
@@ -212,7 +222,8 @@ class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
 
     Each iteration selects the column that leaves the smallest residual after the fit [1]_; SPAMS calls this method
     ``omp``. Correlations are computed with the part of each column that is orthogonal to the selected ones, so that the
-    selection differs from that of textbook OMP, and is better.
+    selection differs from that of textbook OMP, and is better. On a GPU, all rows run at once
+    (``solvers/batch_pursuit.py``).
 
     References
     ----------
@@ -229,5 +240,9 @@ class OrderRecursiveMatchingPursuit(OrthogonalMatchingPursuit):
     """
 
     name: ClassVar[str] = "ormp"
-    takes: ClassVar[frozenset[Kind]] = frozenset()
+    needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
     follow_freedom: ClassVar[bool] = True
+
+    def further_vectors(self, sparsity: int) -> int:
+        """Return the number of products of Phi that are stored for each row, and copied where rows are done."""
+        return 3 * sparsity

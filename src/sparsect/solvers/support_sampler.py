@@ -39,8 +39,6 @@ AVERAGED, BY_CHANCE = 1.0, 1.0
 ITERATION, VISIT = 4.0, (2.5, 10.0)
 # The smallest and the largest number of sweeps for each iteration.
 SWEEPS = 0.3, 2.0
-# The largest number of sweeps in which columns are exchanged.
-EXCHANGES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +142,7 @@ class SupportSampler(Solver):
     criterion: ClassVar[str] = "disagreement"
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 100
     scale_free = True
 
     chains: int = 4
@@ -154,14 +152,17 @@ class SupportSampler(Solver):
 
     def init(self, problem: Problem) -> SamplerState:
         """Start with the columns that correlate most with y."""
-        s, A = problem.structure.counts[0], problem.structure
+        A = problem.structure
         b, energy = correlations(problem.operator, problem.y, in_main_memory(problem))
         xp, batch = namespace(b), b.shape[0]
-        gram, squares = gram_in_memory(problem.operator, in_main_memory(problem))
-        score = A.unit_scores(b, A.clipped(b)) / xp.sqrt(xp.where(squares > 0, squares, 1.0))
-        score = xp.where(squares > 0, score, -1.0)
+        squares = gram_in_memory(problem.operator, in_main_memory(problem))[1]
         times = b.shape[1] // squares.shape[0]
-        support = separate(gram, squares, contiguous(xp.argsort(-score, axis=1, stable=True)[:, :s]))
+        lengths = xp.tile(xp.sqrt(squares), (times,))
+        relative = b / xp.where(lengths > 0, lengths, 1.0)
+        score = A.unit_scores(relative, A.clipped(relative))
+        usable = A.unit_scores(lengths[None, :], lengths[None, :]) > 0
+        support = _highest(problem, xp.where(usable, score, -1.0))
+        s = support.shape[1]
         size = xp.astype(xp.sqrt(energy), xp.float32 if is_single(problem.y) else xp.float64)
         counts = ("moves", "agreeing", "visited", "sweeps", "taken", "chain")
         rows = ("square", "inclusion", "answer_square", "answer_inclusion")
@@ -224,8 +225,12 @@ def sweeps(problem: Problem, work: float, least: float, most: float) -> float:
     float
         As many sweeps as take so many multiplications.
     """
-    s = max(problem.structure.counts[0], 1)
-    return min(max(work / (s * (VISIT[0] * s + VISIT[1])), least), most)
+    A, size = problem.structure, max(problem.structure.size // problem.operator.times, 1)
+    visits, cost = max(sum(A.counts), 1), VISIT[0] * size + VISIT[1]
+    if A.layout.levels is not None or size > visits:
+        # A move of a group or within a level computes the whole fit anew.
+        cost = size * size + VISIT[1]
+    return min(max(work / (visits * cost), least), most)
 
 
 def advance(
@@ -252,7 +257,7 @@ def advance(
     SamplerState
         The state after the iterations.
     """
-    m, s = problem.operator.shape[0], problem.structure.counts[0]
+    m, s = problem.operator.shape[0], sum(problem.structure.counts)
     if s == 0 or not len(parts):
         return state
     rate = sweeps(problem, ITERATION * m, *SWEEPS) if rate is None else rate
@@ -265,9 +270,9 @@ def advance(
     gram, squares = gram_in_memory(problem.operator, in_main_memory(problem))
     hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
     known = known or problem.noise_norm is not None
-    floor = _floor(state.energy, m)
-    chains, positive = Chains(**changing), problem.structure.nonnegative
-    sample(gram, squares, state.b, state.energy, m, known, heat, recorded, hot, floor, chains, positive)
+    floor = noise_floor(state.energy, m)
+    settings = (m, known, heat, recorded, hot, floor)
+    sample(gram, squares, state.b, state.energy, *settings, Chains(**changing), problem.structure)
     count = state.sweeps + int(np.count_nonzero(recorded))
     return dataclasses.replace(state, sweeps=count, taken=xp.asarray(state.taken) + len(parts), **changing)
 
@@ -350,64 +355,40 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
         The state with other supports, and with the noise variance of their fits.
     """
     m, s, xp = problem.operator.shape[0], problem.sparsity, namespace(state.b)
-    A, count = problem.structure, problem.structure.counts[0]
+    A = problem.structure
     wider = (widened(problem, values) for values in (x, state.b))
     size, scores = (A.unit_scores(values, A.clipped(values)) for values in wider)
     largest, highest = (xp.clip(xp.max(values, axis=1, keepdims=True), 1e-300, None) for values in (size, 2 * scores))
     order = xp.where(size > 0, 1.0 + size / largest, scores / highest)
-    found = contiguous(xp.argsort(-order, axis=1, stable=True)[:, :count])
-    support = separate(*gram_in_memory(problem.operator, in_main_memory(problem)), found)
+    support = _highest(problem, order)
     fitted = refit(problem.operator, problem.y, A.of_entries(marked(support, A.layout.count, problem.y)), A)
     residual = problem.operator.forward(fitted) - problem.y
     left, power = (widened(problem, squared_norm(values)) for values in (residual, fitted))
-    variance = xp.maximum(left / max(m - s, 1), _floor(state.energy, m))
+    variance = xp.maximum(left / max(m - s, 1), noise_floor(state.energy, m))
     if problem.noise_norm is not None:
         variance = state.variance
     slab = xp.clip(power / s, TINY, None)
     return dataclasses.replace(state, support=support, variance=variance, slab=slab, ridge=xp.zeros_like(variance))
 
 
-def exchange(problem: Problem, x: Array) -> tuple[Array, Array, Array]:
-    """Exchange nonzeros of positive or joint supports as long as that lowers the residual, and refit.
-
-    A chain without noise moves a nonzero to wherever the residual is smallest.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem, whose set is nonnegative or joint.
-    x : array, shape (batch, n)
-        Signals whose supports are improved.
-
-    Returns
-    -------
-    x : array, shape (batch, n)
-        The least-squares fits on the improved supports, within the bounds; ``x`` refitted where these are not better.
-    swaps : array of int, shape (batch,)
-        The number of exchanges in each row.
-    optimal : array of bool, shape (batch,)
-        Whether no exchange of one column lowers the residual any more.
-    """
-    A, operator, y = problem.structure, problem.operator, problem.y
-    state = restarted(problem, SupportSampler().init(problem), x)
-    quiet = _floor(state.energy, operator.shape[0])
-    state = dataclasses.replace(state, variance=quiet, least=np.full_like(quiet, np.inf))
-    swaps, optimal = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=bool)
-    for _ in range(EXCHANGES):
-        after = advance(problem, state, [1.0], rate=1.0, known=True)
-        moved = after.support != state.support
-        swaps, optimal = swaps + np.count_nonzero(moved, axis=1), ~moved.any(axis=1)
-        state = dataclasses.replace(after, variance=quiet, taken=state.taken)
-        if optimal.all():
-            break
-    xp, best = namespace(x), A.of_entries(marked(state.best, A.layout.count, y))
-    fits = [refit(operator, y, points, A) for points in (x, best)]
-    better = squared_norm(operator.forward(fits[1]) - y) < squared_norm(operator.forward(fits[0]) - y)
-    return xp.where(better[:, None], fits[1], fits[0]), swaps, optimal
+def _highest(problem: Problem, scores: Array) -> Array:
+    """Return the units with the highest scores, as many as there may be in each level."""
+    xp, A = namespace(scores), problem.structure
+    if len(A.counts) > 1:
+        level = A.layout.levels
+        each = [
+            np.argsort(np.where(level == number, -scores, np.inf), axis=1, kind="stable")
+            for number in range(len(A.counts))
+        ]
+        return np.concatenate([order[:, :count] for order, count in zip(each, A.counts, strict=True)], axis=1)
+    found = contiguous(xp.argsort(-scores, axis=1, stable=True)[:, : A.counts[0]])
+    if A.grouped and problem.operator.times == 1:
+        return found
+    return separate(*gram_in_memory(problem.operator, in_main_memory(problem)), found)
 
 
 def in_main_memory(problem: Problem) -> bool:
-    """Whether chains run in main memory wherever y is: positive nonzeros and joint supports have no GPU kernels.
+    """Whether chains run in main memory wherever y is: the GPU kernels know no other sets than the plain one.
 
     Parameters
     ----------
@@ -458,8 +439,21 @@ def narrow(x: Array, like: Array) -> Array:
     return namespace(like).astype(placed(x, like), like.dtype if is_complex(x) else real_dtype(like))
 
 
-def _floor(energy: Array, m: int) -> Array:
-    """Return the smallest variances of the noise, for m measurements whose squared norm is ``energy``."""
+def noise_floor(energy: Array, m: int) -> Array:
+    """Return the smallest variances of the noise.
+
+    Parameters
+    ----------
+    energy : array, shape (batch,)
+        The squared norms of y.
+    m : int
+        The number of measurements.
+
+    Returns
+    -------
+    array, shape (batch,)
+        The level of rounding errors.
+    """
     return namespace(energy).clip(FLOOR * energy / m, TINY, None)
 
 
@@ -470,4 +464,4 @@ def _variances(problem: Problem, energy: Array) -> dict[str, Array]:
     if problem.noise_norm is not None:
         noise = widened(problem, problem.noise_norm) ** 2 / m
     slab = energy / (s * (float(problem.operator.column_norms.max()) ** 2 or 1.0))
-    return {"variance": xp.maximum(noise, _floor(energy, m)), "slab": xp.clip(slab, TINY, None)}
+    return {"variance": xp.maximum(noise, noise_floor(energy, m)), "slab": xp.clip(slab, TINY, None)}

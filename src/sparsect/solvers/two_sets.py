@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..backend.arrays import Array
 from ..backend.norms import norm
 from ..problems import Problem
-from ..sets import DataSet, OwnData, Relaxed, as_data_set
+from ..sets import DataSet, Relaxed
+from ..sets.own import OwnData, as_data_set
 from .base import Solver
 
 

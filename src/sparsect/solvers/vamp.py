@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..backend.arrays import Array, FloatArray, namespace, on_host, to_numpy
+from ..backend.arrays import Array, FloatArray, from_numpy, namespace, on_host, to_numpy
 from ..backend.checks import settle_number
 from ..backend.norms import norm, squared_norm
 from ..kernels.posterior import denoise, posterior
-from ..kernels.thresholding import Kind, project
+from ..kernels.thresholding import Kind, Structure, project
 from ..operators.pseudo_inverse import OrthonormalBasis
 from ..problems import Problem
 from .base import Requirement, Solver, State, chosen
 
 # Precisions (inverse variances) are kept within these bounds, relative to the data.
 SMALLEST, LARGEST = 1e-11, 1e11
+# The smallest probability of a nonzero.
+RARE = 1e-6
 # Messages have diverged if their disagreement grows by more than this factor in a step, far more than in rows that
 # settle.
 DIVERGED = 100.0
@@ -36,9 +39,9 @@ class MessageState(State):
         The message from which the posterior mean was computed.
     gamma : array, shape (batch,)
         The precision of this message.
-    density : array, shape (batch,)
+    density : array, shape (batch,) or (batch, levels)
         The probability of a nonzero.
-    variance : array, shape (batch,)
+    variance : array, shape (batch,) or (batch, levels)
         The variance of the nonzeros.
     noise_variance : array, shape (batch,)
         The variance of the noise.
@@ -154,7 +157,12 @@ class VectorAMP(Solver):
             scale=norm(zero) + xp.sqrt(n * density * variance), failed=one < 0,
         )  # fmt: skip
         _, r, gamma, _ = self._linear(problem, state, zero, 1 / (density * variance))
-        return dataclasses.replace(state, r=r, gamma=gamma, scale=xp.where(power > 0, state.scale, 0 * power))
+        if problem.structure.leveled:
+            counts = one[:, None] * _numbers(problem.structure.counts, one)
+            variance = 0 * counts + variance[:, None]
+            density = 0 * counts + density[:, None] if self.density else _density(problem.structure, counts)
+        scale = xp.where(power > 0, state.scale, 0 * power)
+        return dataclasses.replace(state, r=r, gamma=gamma, density=density, variance=variance, scale=scale)
 
     def start_from(self, problem: Problem, state: Any, x: Array, error: Array) -> Any:
         """Return a state as if the messages had led to a given estimate.
@@ -177,16 +185,18 @@ class VectorAMP(Solver):
         MessageState
             The state from which messages continue.
         """
-        xp, (m, _), s = namespace(x), problem.operator.shape, problem.sparsity
-        sparse = project(x, problem.structure)
-        variance = squared_norm(sparse) / max(s, 1)
+        xp, (m, n), s, A = namespace(x), problem.operator.shape, problem.sparsity, problem.structure
+        sparse = project(x, A)
+        power = A.level_sums(xp.abs(sparse) ** 2)
+        nonzeros = _numbers(A.counts, power) if A.leveled else max(s, 1)
+        variance = _variance(power, nonzeros + 0 * power)
         variance = xp.where(variance > 0, variance, state.variance)
         learned = dataclasses.replace(state, variance=variance if self.variance is None else state.variance)
         if self.noise_variance is None and problem.noise_norm is None:
             noise = squared_norm(problem.operator.forward(sparse) - problem.y) / max(m - s, 1)
             noise = xp.where(noise > 0, noise, state.noise_variance)
             learned = dataclasses.replace(learned, noise_variance=noise)
-        floor = 1e-6 * state.density * variance
+        floor = 1e-6 * max(s, 1) / n * _largest(variance)
         _, r, gamma, _ = self._linear(problem, learned, x, 1 / xp.where(error > floor, error, floor))
         return dataclasses.replace(learned, r=r, gamma=gamma, criterion=xp.full_like(gamma, float("inf")))
 
@@ -213,18 +223,17 @@ class VectorAMP(Solver):
         MessageState
             The state after the exchange.
         """
-        xp, keep = namespace(state.x), self.damping
+        keep = self.damping
         x, var, active, power = denoise(state.r, state.gamma, state.density, state.variance, problem.structure)
         precision = 1 / var
         gamma2 = _bounded(precision - state.gamma, state)
         r2 = (precision[:, None] * x - state.gamma[:, None] * state.r) / gamma2[:, None]
         learned = state
         if self.density is None or self.variance is None:
-            floor = xp.where(active > 1e-12, active, xp.ones_like(active))
             learned = dataclasses.replace(
                 state,
-                density=state.density if self.density is not None else _clip(active / x.shape[-1], 1e-6, 1.0),
-                variance=state.variance if self.variance is not None else power / floor,
+                density=state.density if self.density is not None else _density(problem.structure, active),
+                variance=state.variance if self.variance is not None else _variance(power, active),
             )
         x2, r, gamma, noise = self._linear(problem, learned, r2, gamma2)
         if self.noise_variance is None and problem.noise_norm is None:
@@ -286,6 +295,26 @@ def diverged(before: MessageState, after: MessageState) -> Array:
         True where the disagreement has grown by more than the factor ``DIVERGED``.
     """
     return after.criterion > DIVERGED * before.criterion
+
+
+def expected_share(structure: Structure, density: Array) -> Array:
+    """Return the expected share of nonzeros among all entries.
+
+    Parameters
+    ----------
+    structure : Structure
+        What x may look like.
+    density : array, shape (batch,) or (batch, levels)
+        The probability of a nonzero, in each level if there are several.
+
+    Returns
+    -------
+    array, shape (batch,)
+        The share.
+    """
+    if not structure.leveled:
+        return density
+    return density @ _numbers(np.diff(structure.layout.starts) / structure.layout.n, density)
 
 
 def state_evolution(
@@ -350,6 +379,38 @@ def _squares(inverse: OrthonormalBasis, like: Array) -> Array:
     return inverse.singular_values**2 + xp.zeros(like.shape[-1:], dtype=norm(like).dtype, device=like.device)
 
 
+def _numbers(values: ArrayLike, like: Array) -> Array:
+    """Return numbers as an array of the library, the dtype and on the device of another one."""
+    return namespace(like).astype(from_numpy(np.asarray(values), like), like.dtype)
+
+
+def _density(structure: Structure, active: Array) -> Array:
+    """Return the share of the nonzeros in each level; those of which there are none stay rare."""
+    if not structure.leveled:
+        return _clip(active / structure.layout.n, RARE, 1.0)
+    sizes, counts = (_numbers(each, active) for each in (np.diff(structure.layout.starts), structure.counts))
+    density = _clip(active / sizes, RARE, 1.0)
+    return namespace(active).where(counts > 0, density, RARE + 0 * density)
+
+
+def _variance(power: Array, active: Array) -> Array:
+    """Return the mean square of so many nonzeros.
+
+    If there are several levels, one nonzero that is as large as all of them on average is added to each: a level may
+    have so few that their own average says little.
+    """
+    xp = namespace(power)
+    if power.ndim == 1:
+        return power / xp.where(active > 1e-12, active, xp.ones_like(active))
+    of_all = _variance(xp.sum(power, axis=-1), xp.sum(active, axis=-1))
+    return (power + of_all[:, None]) / (active + 1)
+
+
+def _largest(variance: Array) -> Array:
+    """Return the largest variance of each row."""
+    return variance if variance.ndim == 1 else namespace(variance).max(variance, axis=-1)
+
+
 def _clip(x: Array, low: float, high: float) -> Array:
     """Limit values to an interval."""
     xp = namespace(x)
@@ -358,4 +419,5 @@ def _clip(x: Array, low: float, high: float) -> Array:
 
 def _bounded(gamma: Array, state: MessageState) -> Array:
     """Keep a precision positive and finite, relative to the variance of x."""
-    return _clip(gamma * state.variance, SMALLEST, LARGEST) / state.variance
+    size = _largest(state.variance)
+    return _clip(gamma * size, SMALLEST, LARGEST) / size

@@ -7,7 +7,7 @@ import numpy as np
 from ...backend.arrays import Array, is_complex, namespace
 from ...backend.engines import has_kernels, worth_compiling
 from ..thresholding import Structure
-from .plain import posterior
+from .plain import posterior, posterior_and_power
 
 __all__ = ["denoise", "posterior"]
 
@@ -23,13 +23,13 @@ def denoise(
         Noisy observations of x.
     gamma : array, shape (batch,)
         Precision of the noise.
-    density : array, shape (batch,)
-        Prior probability that an entry is nonzero.
-    variance : array, shape (batch,)
-        Prior variance of the nonzeros.
+    density : array, shape (batch,) or (batch, levels)
+        Prior probability that an entry is nonzero, for each level if there are several.
+    variance : array, of the shape of density
+        Prior variance of the nonzeros, before they are clipped.
     structure : Structure
-        What x may look like: entries of groups are zero or nonzero together, and nonzeros of a nonnegative x are
-        half-normal. Other bounds and levels are ignored.
+        What x may look like: entries of groups are zero or nonzero together, nonzeros of a nonnegative x are
+        half-normal, and normal values that exceed other bounds are at the bound.
 
     Returns
     -------
@@ -37,29 +37,36 @@ def denoise(
         Posterior mean.
     variance : array, shape (batch,)
         Mean of the posterior variances of the entries.
-    nonzeros : array, shape (batch,)
+    nonzeros : array, of the shape of density
         Expected number of nonzeros.
-    power : array, shape (batch,)
-        Expected squared norm of x.
+    power : array, of the shape of density
+        Expected squared norm of x, before it is clipped.
     """
-    simple = not (structure.nonnegative or structure.grouped)
+    simple = not (structure.nonnegative or structure.clips or structure.grouped or structure.leveled)
     if worth_compiling(r):
         from ...backend.parallel import over_rows
         from . import cpu
 
         x: Array = np.empty_like(r)
-        prior, sums = (r, gamma, density, variance), [np.empty_like(gamma) for _ in range(3)]
+        totals: list[Array] = [np.empty(shape, dtype=r.dtype) for shape in (gamma.shape, density.shape, density.shape)]
         if simple:
-            over_rows(cpu.denoise, x.shape[0], *prior, x, *sums, work=20 * x.shape[1])
+            over_rows(cpu.denoise, x.shape[0], r, gamma, density, variance, x, *totals, work=20 * x.shape[1])
         else:
-            units = np.empty(0, dtype=np.int64) if structure.layout.units is None else structure.layout.units
-            shape = (structure.nonnegative, units, structure.layout.count)
-            over_rows(cpu.denoise_structured, x.shape[0], *prior, *shape, x, *sums, work=40 * x.shape[1])
-        return x, sums[0], sums[1], sums[2]
+            none = np.empty(0, dtype=np.int64)
+            units = none if structure.layout.units is None else structure.layout.units
+            levels = structure.layout.levels if structure.leveled else none
+            bounds = (structure.low, structure.high) if structure.clips else (np.empty(0), np.empty(0))
+            shape = (structure.nonnegative, *bounds, units, structure.layout.count, levels)
+            # One column for each level; those of the sums are views.
+            prior, sums = ([array.reshape(len(r), -1) for array in pair] for pair in ((density, variance), totals[1:]))
+            rows = (r, gamma, *prior, *shape, x, totals[0], *sums)
+            over_rows(cpu.denoise_structured, x.shape[0], *rows, work=40 * x.shape[1])
+        return x, totals[0], totals[1], totals[2]
     if has_kernels(r) and simple:
         from . import gpu
 
         return gpu.denoise(r, gamma, density, variance)
     xp = namespace(r)
-    x, var, active, power = posterior(r, gamma, density, variance, 1.0 if is_complex(r) else 0.5, structure)
-    return x, xp.mean(var, axis=-1), xp.sum(active, axis=-1), xp.sum(power, axis=-1)
+    kappa = 1.0 if is_complex(r) else 0.5
+    x, var, active, _, power = posterior_and_power(r, gamma, density, variance, kappa, structure)
+    return x, xp.mean(var, axis=-1), structure.level_sums(active), structure.level_sums(power)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend.arrays import Array, contiguous, from_numpy, is_complex, namespace, to_numpy
+from ...backend.arrays import (
+    Array,
+    FloatArray,
+    IntArray,
+    NumpyArray,
+    contiguous,
+    from_numpy,
+    is_complex,
+    namespace,
+    to_numpy,
+)
 from ...backend.engines import has_kernels
+from ..thresholding import Structure
 
 # Added to the diagonal of Gram matrices of unit columns, so that dependent columns do no harm.
 RIDGE = 1e-13
+# Rounds of expectation maximization in which the posterior distribution over all supports is computed.
+ROUNDS = 6
 
 
 def wide(array: Array, like: Array | None) -> Array:
@@ -106,7 +119,7 @@ def sample(
     hot: Array,
     floor: Array,
     chains: Chains,
-    nonnegative: bool = False,
+    structure: Structure,
 ) -> None:
     """Visit the positions of the support of every row in turn, and move the nonzeros there at random.
 
@@ -137,8 +150,8 @@ def sample(
         The variance of the noise at heat 1, and the smallest one.
     chains : Chains
         The chains.
-    nonnegative : bool, optional
-        Whether nonzeros are positive, on a CPU and for one measurement only.
+    structure : Structure
+        What signals may look like: nonzeros may be positive, joint, in groups or in levels, on a CPU only.
     """
     if has_kernels(b):
         from . import gpu
@@ -152,8 +165,17 @@ def sample(
     (batch, s), n = chains.support.shape, gram.shape[0]
     named = {field.name: getattr(chains, field.name) for field in fields(chains)}
     work = 4.0 * heat.size * s * (s + b.shape[1] // n) * n
+    if b.shape[1] == n and (structure.grouped or structure.layout.levels is not None):
+        from . import grouped
+
+        # The other fields describe a fit that is updated; here it is computed anew.
+        kept = list(named.values())[: list(named).index("H")]
+        rows = (heat, recorded, b, energy, hot, floor, *kept)
+        settings = (*_units(structure, gram), half, measurements, known)
+        over_rows(grouped.sample, batch, gram, squares, *settings, *rows, work=work)
+        return
     if b.shape[1] == n:
-        rows = (nonnegative, heat, recorded, b, energy, hot, floor, *named.values())
+        rows = (structure.nonnegative, heat, recorded, b, energy, hot, floor, *named.values())
         over_rows(cpu.sample, batch, gram, squares, half, measurements, known, *rows, work=work)
         return
     from . import joint
@@ -244,13 +266,103 @@ def swap(
     return swaps, optimal
 
 
-def best_pair(gram: Array, squares: Array, b: Array) -> Array:
+def exchange(
+    gram: Array,
+    squares: Array,
+    b: Array,
+    energy: Array,
+    structure: Structure,
+    support: Array,
+    counts: Array,
+    limit: int,
+) -> tuple[Array, Array]:
+    """Exchange units of the supports for others of their level, one at a time, as long as that lowers the residual.
+
+    Values stay within their bounds. An exchange is made if a fit lowers the residual in which the values of the other
+    units may leave theirs, and if the fit within the bounds does so, too.
+
+    Parameters
+    ----------
+    gram, squares, b, energy : array
+        As for :func:`sample`, as NumPy arrays.
+    structure : Structure
+        What signals may look like.
+    support : array of int, shape (batch, s)
+        The units of the supports, which are changed in place.
+    counts : array of int, shape (batch,)
+        How many entries of each support are used.
+    limit : int
+        The largest number of exchanges in a row.
+
+    Returns
+    -------
+    swaps : array of int, shape (batch,)
+        The number of exchanges.
+    optimal : array of bool, shape (batch,)
+        Whether it is certain that no exchange lowers the residual of the row any more; False if a nonzero is at its
+        bound.
+    """
+    from ...backend.parallel import over_rows
+    from . import units
+
+    batch, s = support.shape
+    swaps, optimal = np.zeros(batch, dtype=np.int64), np.ones(batch, dtype=bool)
+    settings = (gram, squares, *_units(structure, gram), structure.low, structure.high)
+    rows = (b.reshape(batch, -1, gram.shape[0]), energy, support, counts, swaps, optimal)
+    size, ridge = structure.size, RIDGE * float(squares.max())
+    over_rows(units.exchange, batch, *settings, ridge, limit, *rows, work=4.0 * (size + s) * size * b.shape[1])
+    return swaps, optimal
+
+
+def gains(gram: Array, squares: Array, c: Array, structure: Structure, x: Array, taken: Array) -> Array:
+    """Compute by how much each unit lowers the squared residual if it is put into a fit, and the others adapt to it.
+
+    Parameters
+    ----------
+    gram, squares : array
+        As for :func:`sample`, as NumPy arrays.
+    c : array, shape (batch, n) or (batch, times n)
+        The correlations of the columns with the residual.
+    structure : Structure
+        What signals may look like.
+    x : array, of the shape of c
+        The fits.
+    taken : array of bool, shape (batch, number of units)
+        The units that they use.
+
+    Returns
+    -------
+    array, shape (batch, number of units)
+        The gains; -1 for units that are taken.
+    """
+    from ...backend.parallel import over_rows
+    from . import units
+
+    batch, n = c.shape[0], gram.shape[0]
+    found = np.empty((batch, structure.layout.count))
+    members, _ = _units(structure, gram)
+    settings = (gram, squares, members, structure.low, structure.high, RIDGE * float(squares.max()))
+    rows = (c.reshape(batch, -1, n), x.reshape(batch, -1, n), taken, found)
+    over_rows(units.gains, batch, *settings, *rows, work=2.0 * structure.size**2 * n)
+    return found
+
+
+def _units(structure: Structure, gram: Array) -> tuple[Array, Array]:
+    """Return the columns of each unit, and its level; the entries of one column at several times are one column."""
+    n, layout = gram.shape[0], structure.layout
+    members = np.arange(n)[:, None] if layout.n != n else layout.members
+    return members, np.zeros(layout.count, dtype=np.int64) if layout.levels is None else layout.levels
+
+
+def best_pair(gram: Array, squares: Array, b: Array, nonnegative: bool = False) -> Array:
     """Find the two columns that fit each row best, by looking at all pairs.
 
     Parameters
     ----------
     gram, squares, b : array
         As for :func:`sample`.
+    nonnegative : bool, optional
+        Whether only pairs with positive coefficients are compared, and single columns, which are returned twice.
 
     Returns
     -------
@@ -261,8 +373,9 @@ def best_pair(gram: Array, squares: Array, b: Array) -> Array:
     from . import cpu
 
     support: np.ndarray[Any, Any] = np.tile(np.arange(2), (b.shape[0], 1))
-    arrays = (to_numpy(array) for array in (gram, squares, b))
-    over_rows(cpu.best_pair, b.shape[0], *arrays, support, work=4.0 * gram.shape[0] ** 2)
+    matrix, diagonal, right = (to_numpy(array) for array in (gram, squares, b))
+    work = 4.0 * gram.shape[0] ** 2
+    over_rows(cpu.best_pair, b.shape[0], matrix, diagonal, nonnegative, right, support, work=work)
     return from_numpy(support, b)
 
 
@@ -281,18 +394,75 @@ def best_of_all(gram: Array, squares: Array, b: Array, size: int) -> Array:
     array of int, shape (batch, size)
         The columns.
     """
-    matrix, right = to_numpy(gram), to_numpy(b)
-    usable = np.flatnonzero(to_numpy(squares) > 0)
-    if usable.size < size:
-        usable = np.arange(right.shape[1])
-    supports = usable[np.array(list(itertools.combinations(range(usable.size), size)), dtype=np.int64)]
-    ridge = RIDGE * float(np.max(to_numpy(squares), initial=0.0)) * np.eye(size)
-    inverses = np.linalg.pinv(matrix[supports[:, :, None], supports[:, None, :]] + ridge, hermitian=True)
-    found = np.empty((right.shape[0], size), dtype=np.int64)
-    for row, products in enumerate(right):
-        some = products[supports]
-        found[row] = supports[np.argmax(np.einsum("ki,kij,kj->k", some.conj(), inverses, some).real)]
-    return from_numpy(found, b)
+    from ...backend.parallel import over_rows
+    from . import exhaustive
+
+    support: np.ndarray[Any, Any] = np.tile(np.arange(size), (b.shape[0], 1))
+    matrix, diagonal, right = (to_numpy(array) for array in (gram, squares, b))
+    ridge, work = RIDGE * float(diagonal.max()), 4.0 * math.comb(gram.shape[0], size)
+    over_rows(exhaustive.best_of_all, b.shape[0], matrix, diagonal, ridge, right, support, work=work)
+    return from_numpy(support, b)
+
+
+class Posterior(NamedTuple):
+    """The posterior distribution over all supports of a given size, for each row.
+
+    Attributes
+    ----------
+    mean, square, inclusion : array, shape (batch, n)
+        The means of x, of ``|x|^2`` and of being nonzero.
+    misfit : array, shape (batch,)
+        The mean of the squared residual; infinite if no columns are independent.
+    variance : array, shape (batch,)
+        The variance of the noise.
+    support : array of int, shape (batch, size)
+        The most probable supports.
+    """
+
+    mean: NumpyArray
+    square: FloatArray
+    inclusion: FloatArray
+    misfit: FloatArray
+    variance: FloatArray
+    support: IntArray
+
+
+def posterior_of_all(
+    gram: Array, squares: Array, b: Array, energy: Array, size: int, m: int, floor: Array, variance: Array | None
+) -> Posterior:
+    """Compute the posterior distribution over all supports of a given size.
+
+    Parameters
+    ----------
+    gram, squares, b, energy : array
+        As for :func:`sample`.
+    size : int
+        The number of columns of a support.
+    m : int
+        The number of measurements.
+    floor : array, shape (batch,)
+        The smallest variance of the noise.
+    variance : array, shape (batch,), optional
+        The variance of the noise, if it is known.
+
+    Returns
+    -------
+    Posterior
+        The distribution, in main memory.
+    """
+    from ...backend.parallel import over_rows
+    from . import exhaustive
+
+    matrix, diagonal, right, power, least = (to_numpy(array) for array in (gram, squares, b, energy, floor))
+    batch, n = right.shape
+    support: IntArray = np.tile(np.arange(size), (batch, 1))
+    noise = np.zeros(batch) if variance is None else to_numpy(variance).copy()
+    sums, misfit = np.zeros((batch, 3, n), dtype=right.dtype), np.zeros(batch)
+    half = 1.0 if np.iscomplexobj(right) else 0.5
+    settings = (half, m, variance is not None, ROUNDS, right, power, least, noise, support, sums, misfit)
+    work = 4.0 * ROUNDS * math.comb(n, size)
+    over_rows(exhaustive.posterior, batch, matrix, diagonal, *settings, work=work)
+    return Posterior(sums[:, 0], sums[:, 1].real, sums[:, 2].real, misfit, noise, support)
 
 
 def grow(gram: Array, b: Array, count: int) -> Array:

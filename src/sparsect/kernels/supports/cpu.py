@@ -22,7 +22,7 @@ from .limits import DEPENDENT, GAIN, LARGEST_SLAB, NEGLIGIBLE, PIVOT, RENEWED, R
 
 
 @compiled
-def _invert(A, size):
+def invert(A, size):
     """Invert the leading part of a positive definite matrix in place, and return the logarithm of its determinant."""
     volume = 0.0
     for j in range(size):
@@ -47,7 +47,7 @@ def _invert(A, size):
             A[i, j] = -t / A[i, i]
     for j in range(size):
         for i in range(j, size):
-            t = A[i, i] - A[i, i]
+            t = A.dtype.type(0)
             for q in range(i, size):
                 t += np.conj(A[q, i]) * A[q, j]
             A[i, j] = t
@@ -62,7 +62,7 @@ def fit_values(gram, b, support, H, x, c, v):
     """Compute x and c of a support, given H."""
     s = support.size
     for i in range(s):
-        t = H[0, 0] - H[0, 0]
+        t = H.dtype.type(0)
         for j in range(s):
             t += H[i, j] * b[support[j]]
         x[i] = t
@@ -79,7 +79,7 @@ def begin(gram, b, support, ridge, H, x, c, d, v):
         for j in range(s):
             H[i, j] = gram[support[i], support[j]]
         H[i, i] += ridge
-    volume = _invert(H, s)
+    volume = invert(H, s)
     fit_values(gram, b, support, H, x, c, v)
     for k in range(n):
         d[k] = gram[k, k].real + ridge
@@ -113,7 +113,7 @@ def take(gram, support, p, k, H, x, c, d, v, u):
     s, n = support.size, c.size
     support[p] = k
     for i in range(s):
-        t = x[0] - x[0]
+        t = x.dtype.type(0)
         if i != p:
             for j in range(s):
                 if j != p:
@@ -377,11 +377,20 @@ def swap(first, last, gram, squares, ridge, limit, b, energy, support, counts, s
 
 
 @compiled
-def best_pair(first, last, gram, squares, b, support):
-    """Find the two columns that fit each row best, by trying all pairs."""
+def best_pair(first, last, gram, squares, nonnegative, b, support):
+    """Find the two columns that fit each row best, by trying all pairs.
+
+    If ``nonnegative``, only pairs with positive coefficients are tried, and single columns, which are given twice.
+    """
     n = gram.shape[0]
     for row in range(first, last):
         top = -1.0
+        if nonnegative:
+            for i in range(n):
+                z = b[row, i].real
+                if squares[i] > 0 and z > 0 and z * z > top * squares[i]:
+                    top = z * z / squares[i]
+                    support[row, 0], support[row, 1] = i, i
         for i in range(n):
             if squares[i] > 0:
                 z, own = b[row, i], gram[i]
@@ -394,6 +403,10 @@ def best_pair(first, last, gram, squares, b, support):
                             fit += (t.real * t.real + t.imag * t.imag) * squares[i]
                             fit -= 2 * (np.conj(z) * g * t).real
                             if fit > top * D:
+                                if nonnegative and (
+                                    z.real * squares[j] <= (g * t).real or t.real * squares[i] <= (g * z).real
+                                ):
+                                    continue
                                 top = fit / D
                                 support[row, 0], support[row, 1] = i, j
 

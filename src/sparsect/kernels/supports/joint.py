@@ -49,7 +49,7 @@ def take_all(gram, support, p, k, H, x, c, d, v, u):
     times, s, n = x.shape[0], support.size, d.size
     support[p] = k
     for i in range(s):
-        total = H[0, 0] - H[0, 0]
+        total = H.dtype.type(0)
         if i != p:
             for j in range(s):
                 if j != p:

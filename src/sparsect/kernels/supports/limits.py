@@ -3,6 +3,8 @@
 # A column is not taken if its squared distance from the span of the others is below this, relative to its own square:
 # fits on such columns magnify rounding errors, and hardly any noise is small enough to tell the columns apart.
 DEPENDENT = 1e-6
+# The same where only the residual counts: products of columns in double precision cannot resolve smaller distances.
+RESOLVED = 1e-10
 # The smallest pivot of a factorization.
 PIVOT = 1e-14
 # Columns whose log-probability is this far below the largest one are left out.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -171,6 +172,11 @@ class Structure:
         return self.layout.units is not None
 
     @property
+    def leveled(self) -> bool:
+        """Whether single entries belong to several levels."""
+        return len(self.counts) > 1 and not self.grouped
+
+    @property
     def on_gpu(self) -> bool:
         """Whether the GPU kernels can find points of A: some units are kept, but not all, and groups have no levels."""
         nested = self.grouped and len(self.counts) > 1
@@ -178,8 +184,13 @@ class Structure:
 
     @property
     def nonnegative(self) -> bool:
-        """Whether entries are bounded by zero from below, and by nothing from above."""
-        return self.low is not None and self.high is not None and not self.low.any() and bool(np.isinf(self.high).all())
+        """Whether entries are bounded by zero from below."""
+        return self.low is not None and not self.low.any()
+
+    @property
+    def clips(self) -> bool:
+        """Whether entries have bounds other than zero."""
+        return self.bounded and not self.scalable
 
     @property
     def scalable(self) -> bool:
@@ -302,6 +313,24 @@ class Structure:
         low, high = (xp.astype(from_numpy(bound, x), real_dtype(x)) for bound in (self.low, self.high))
         return xp.minimum(xp.maximum(x, low), high)
 
+    def inside(self, support: Array) -> Array:
+        """Return a point within the bounds that is nonzero on a support, as far as the bounds admit it.
+
+        Parameters
+        ----------
+        support : array, shape (..., n)
+            Nonzero where the point is to be.
+
+        Returns
+        -------
+        array, shape (..., n)
+            Numbers from -1 to 1.
+        """
+        xp = namespace(support)
+        ones = xp.astype(support != 0, support.dtype)
+        above = self.clipped(ones)
+        return above if self.low is None else xp.where(above != 0, above, self.clipped(-ones))
+
     def unit_scores(self, x: Array, point: Array) -> Array:
         """Return by how much each unit reduces the distance to x if it is kept, as a norm.
 
@@ -356,6 +385,43 @@ class Structure:
         if self.layout.units is None:
             return values
         return namespace(values).take(values, self.layout.like("units", values), axis=-1)
+
+    def level_sums(self, values: Array) -> Array:
+        """Return the sum over each level, or over all units if there is one level.
+
+        Parameters
+        ----------
+        values : array, shape (batch, number of units)
+            One value for each unit.
+
+        Returns
+        -------
+        array, shape (batch, number of levels) or (batch,)
+            The sums.
+        """
+        xp, layout = namespace(values), self.layout
+        if not self.leveled:
+            return xp.sum(values, axis=-1)
+        values = xp.take(values, layout.like("order", values), axis=-1)
+        bounds = itertools.pairwise(layout.starts.tolist())
+        return xp.stack([xp.sum(values[:, start:end], axis=-1) for start, end in bounds], axis=-1)
+
+    def of_units(self, values: Array) -> Array:
+        """Give every unit the value of its level.
+
+        Parameters
+        ----------
+        values : array, shape (batch, number of levels) or (batch,)
+            One value for each level.
+
+        Returns
+        -------
+        array, shape (batch, number of units) or (batch, 1)
+            One value for each unit.
+        """
+        if not self.leveled:
+            return values[:, None]
+        return namespace(values).take(values, self.layout.like("levels", values), axis=-1)
 
     def _sums(self, values: Array) -> Array:
         """Return the sum over each unit, shape (..., number of units)."""

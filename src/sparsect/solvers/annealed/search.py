@@ -9,7 +9,8 @@ from ...backend.arrays import Array, namespace
 from ...backend.norms import squared_norm
 from ...kernels.thresholding import advance
 from ...problems import Problem
-from ...sets import DataProjection, Relaxed
+from ...sets import Relaxed
+from ...sets.data import DataProjection
 from .schedule import Plan
 from .state import AnnealedState
 

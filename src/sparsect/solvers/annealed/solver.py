@@ -17,8 +17,10 @@ from ...kernels.thresholding import Kind, project
 from ...operators.least_squares import refit
 from ...operators.pseudo_inverse import SingularVectors
 from ...problems import Problem
-from ...sets import DataProjection, Relaxed
+from ...sets import Relaxed
+from ...sets.data import DataProjection
 from ..base import Solver, in_blocks, kept_where_done
+from ..vamp import expected_share
 from .messages import MESSAGES, PRIOR, message_step
 from .schedule import ALPHA, Plan
 from .search import CHANGING, RELAXATION, search_step
@@ -91,7 +93,7 @@ class AnnealedDifferenceMap(Solver):
     uses_noise_norm: ClassVar[bool] = True
     criterion: ClassVar[str] = "disagreement"
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 100
     scale_free = True
 
     goal: str = "recovery"
@@ -177,8 +179,9 @@ class AnnealedDifferenceMap(Solver):
         scores = A.unit_scores(state.x, x)
         ranks = xp.argsort(xp.argsort(-scores, axis=-1, stable=True), axis=-1, stable=True)
         # With strong noise the learned density can exceed the number of measurements, which is the limit.
-        limited = xp.minimum(state.density, 0 * state.density + min(problem.operator.shape) / x.shape[-1])
-        expected = xp.astype(ranks, state.density.dtype) < xp.round(scores.shape[-1] * limited)[:, None]
+        share = expected_share(A, state.density)
+        limited = xp.minimum(share, 0 * share + min(problem.operator.shape) / x.shape[-1])
+        expected = xp.astype(ranks, share.dtype) < xp.round(scores.shape[-1] * limited)[:, None]
         kept = A.of_entries(expected)
         return xp.where(kept, x, xp.zeros_like(x))
 

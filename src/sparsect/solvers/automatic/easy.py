@@ -72,7 +72,8 @@ def solve_easy(problem: Problem) -> Easy:
     for row in range(problem.batch if 0 < s <= SPARSE * m else 0):
         y = data[row]
         size = float(np.linalg.norm(y))
-        support, values, left = _pursuit(Phi, y, s, EXACT * epsilon(y) ** 0.5 * size) if size else ([], 0.0, None)
+        exact = EXACT * epsilon(y) ** 0.5 * size
+        support, values, left = _pursuit(Phi, y, s, exact) if size else ([], 0.0, None)
         if support is None:
             continue
         if left is None:
@@ -82,6 +83,12 @@ def solve_easy(problem: Problem) -> Easy:
         if found is not None:
             x[row], deviation[row], inclusion[row] = found
             solved[row] = True
+            places = np.flatnonzero(x[row])
+            if not np.isin(places, support).all():
+                # The mean may have found the right column where the pursuit took a wrong one for a small nonzero.
+                values, *_ = np.linalg.lstsq(Phi[:, places], y)
+                if np.linalg.norm(Phi[:, places] @ values - y) <= exact:
+                    x[row, places], deviation[row], inclusion[row] = values, 0.0, x[row] != 0
     return Easy(x, deviation, inclusion, solved)
 
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from ...operators import Repeated
 from ...problems import Problem
 
 # Phi is like a random matrix if no two columns have a larger cosine than this, or than this multiple of the largest
@@ -18,7 +17,7 @@ SAMPLED = {"recovery": 64.0, "approximation": 16.0}
 COLUMNS = 8192
 
 
-class Kind(Enum):
+class Task(Enum):
     """What happens in a stage.
 
     Attributes
@@ -42,13 +41,13 @@ class Stage:
 
     Attributes
     ----------
-    kind : Kind
+    task : Task
         What happens in it.
     begin, end : float
         The fractions of the run between which it happens.
     """
 
-    kind: Kind
+    task: Task
     begin: float
     end: float
 
@@ -68,22 +67,22 @@ class Stage:
         return min(1.0, (fraction - self.begin) / (self.end - self.begin))
 
 
-SEARCH_ONLY = (Stage(Kind.SEARCH, 0.0, 1.0),)
+SEARCH_ONLY = (Stage(Task.SEARCH, 0.0, 1.0),)
 STAGES = {
     # The run ends before the last two chains if the first one agrees with the one that starts from the search.
     "recovery": (
-        Stage(Kind.CHAIN, 0.0, 0.2),
-        Stage(Kind.SEARCH, 0.2, 0.6),
-        Stage(Kind.CHECK, 0.6, 0.7),
-        Stage(Kind.CHAIN, 0.7, 0.85),
-        Stage(Kind.CHAIN, 0.85, 1.0),
+        Stage(Task.CHAIN, 0.0, 0.2),
+        Stage(Task.SEARCH, 0.2, 0.6),
+        Stage(Task.CHECK, 0.6, 0.7),
+        Stage(Task.CHAIN, 0.7, 0.85),
+        Stage(Task.CHAIN, 0.85, 1.0),
     ),
     "approximation": (
-        Stage(Kind.SEARCH, 0.0, 0.4),
-        Stage(Kind.CHAIN, 0.4, 0.55),
-        Stage(Kind.CHAIN, 0.55, 0.7),
-        Stage(Kind.CHAIN, 0.7, 0.85),
-        Stage(Kind.CHAIN, 0.85, 1.0),
+        Stage(Task.SEARCH, 0.0, 0.4),
+        Stage(Task.CHAIN, 0.4, 0.55),
+        Stage(Task.CHAIN, 0.55, 0.7),
+        Stage(Task.CHAIN, 0.7, 0.85),
+        Stage(Task.CHAIN, 0.85, 1.0),
     ),
 }
 
@@ -103,13 +102,10 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     tuple of Stage
         The stages, one after the other.
     """
-    A, operator = problem.structure, problem.operator
-    if isinstance(operator, Repeated):
-        operator = operator.inner
-    simple = A.plain or (A.nonnegative and not A.grouped) or (problem.times is not None and not A.bounded)
-    if not simple or not operator.is_dense:
+    A, operator = problem.structure, problem.operator.inner
+    if A.nearest is not None or not operator.is_dense:
         return SEARCH_ONLY
-    (m, n), s = operator.shape, A.counts[0]
+    (m, n), s = operator.shape, A.size // problem.operator.times
     if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
         return SEARCH_ONLY
     random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))

@@ -10,14 +10,12 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ...backend.arrays import Array, FloatArray, epsilon, from_numpy, is_complex, namespace, on_host, placed, to_numpy
+from ...backend.arrays import Array, FloatArray, epsilon, from_numpy, namespace, on_host, placed, to_numpy
 from ...backend.checks import choice
 from ...backend.norms import norm, squared_norm
-from ...kernels.posterior import posterior
-from ...kernels.thresholding import Kind as SetKind
-from ...kernels.thresholding import Structure, keep_largest, project
+from ...kernels.thresholding import Kind, keep_largest, project
 from ...operators.least_squares import refit
-from ...operators.polishing import marked, polish, small_enough
+from ...operators.polishing import can_polish, few_supports, marked, polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
 from ..annealed.schedule import ALPHA
@@ -36,8 +34,11 @@ from ..support_sampler import (
     sweeps,
     widened,
 )
+from .certainty import among_copies, of_messages
 from .easy import EXACT, Easy, solve_easy
-from .plan import Kind, Stage, stages_for
+from .exhaustive import solve_exactly
+from .most_probable import WORSE, mean_given_support
+from .plan import Stage, Task, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
 DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
@@ -48,13 +49,8 @@ COLD = 0.3
 # besides), and the smallest and the largest number of sweeps. They get less than for recovery, since the map is fast on
 # the many signals that are usually approximated.
 WORK, SWEEPS = (1.0, 100.0), (0.1, 0.5)
-# A mean of chains whose residual exceeds this multiple of theirs does not explain y.
-WORSE = 2.0
 # An approximation is polished if that takes at most this part of the time of its iterations.
 POLISHING = 0.3
-# Newton steps for the odds of nonzeros given their number, the longest step of the log odds, and the largest expected
-# number of nonzeros, relative to the known one, at which a row is corrected.
-NEWTON, STRIDE, EXCESS = 12, 3.0, 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +94,8 @@ class AutomaticState(State):
 class Automatic(Solver):
     """The default method, which chooses and combines methods by what Phi and y are like.
 
-    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi.
-    For the others:
+    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi, and so
+    is every row if there are so few supports that all of them can be looked at. For the others:
 
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
       passing turns its result into a posterior mean, which is then the best estimate there is.
@@ -131,11 +127,11 @@ class Automatic(Solver):
     """
 
     name: ClassVar[str] = "auto"
-    takes: ClassVar[frozenset[SetKind]] = frozenset(SetKind)
+    takes: ClassVar[frozenset[Kind]] = frozenset(Kind)
     criterion: ClassVar[str] = "disagreement"
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
-    combines_steps: ClassVar[bool] = True
+    steps_at_once: ClassVar[int] = 100
     scale_free = True
 
     goal: str = "recovery"
@@ -164,16 +160,20 @@ class Automatic(Solver):
         easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
         if problem.structure.plain and self.goal == "recovery" and problem.operator.is_dense:
             easy = solve_easy(problem)
+            if not easy.solved.all() and few_supports(*problem.operator.shape, problem.sparsity):
+                rows = ~easy.solved
+                for all_rows, found in zip(easy, solve_exactly(problem.take(np.flatnonzero(rows))), strict=True):
+                    all_rows[rows] = found
         elif problem.structure.plain and small_enough(problem.operator, problem.sparsity):
             start = keep_largest(problem.operator.adjoint(y), problem.sparsity)
-            best = to_numpy(polish(problem.operator, y, start)[0])
+            best = to_numpy(polish(problem.operator, y, start, problem.structure)[0])
             easy = Easy(best, none, none, np.ones(problem.batch, dtype=bool))
         solved = easy.solved
         search = sampler = None
         size = norm(y)
         if not solved.all():
             search = self._map.init(problem)
-            if any(stage.kind is Kind.CHAIN for stage in stages_for(problem, self.goal)):
+            if any(stage.task is Task.CHAIN for stage in stages_for(problem, self.goal)):
                 sampler = SupportSampler().init(problem)
         return AutomaticState(
             x=narrow(easy.x, y),
@@ -205,7 +205,7 @@ class Automatic(Solver):
             parts = [stage.part(fraction) for _, fraction in group]
             if number > int(state.stage[0]):
                 state = self._begun(problem, state, stage, number)
-            if stage.kind is Kind.SEARCH:
+            if stage.task is Task.SEARCH:
                 after = self._searched(problem, state, goal, parts, last=stage is stages[-1])
             else:
                 after = self._sampled(problem, state, stage, parts)
@@ -223,7 +223,7 @@ class Automatic(Solver):
                 xp = namespace(problem.y)
                 settled = placed(sampler.settled, problem.y)
                 unchanged = xp.where(settled, xp.full_like(unchanged, float("inf")), unchanged)
-            if stage.kind is Kind.CHECK:
+            if stage.task is Task.CHECK:
                 sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
         begun = np.full_like(state.stage, number)
         return dataclasses.replace(state, stage=begun, settled=settled, unchanged=unchanged, sampler=sampler)
@@ -253,7 +253,7 @@ class Automatic(Solver):
 
     def _sampled(self, problem: Problem, state: AutomaticState, stage: Stage, parts: Sequence[float]) -> AutomaticState:
         """Continue the chain of a stage."""
-        if stage.kind is Kind.CHECK:
+        if stage.task is Task.CHECK:
             parts = [COOLING + (1 - COOLING) * part for part in parts]
         sampler = cast(SamplerState, state.sampler)
         if self.goal == "approximation":
@@ -289,8 +289,8 @@ class Automatic(Solver):
             source[to_numpy(better)] = SWAPS
         steps = float(np.max(to_numpy(state.search.taken), initial=0.0))
         cheap = s * s <= POLISHING * ITERATION / VISIT[0] * m * steps
-        if cheap and problem.structure.plain and problem.operator.is_dense:
-            x, swaps, optimal = polish(problem.operator, problem.y, x)
+        if cheap and can_polish(problem.operator, problem.structure):
+            x, swaps, optimal = polish(problem.operator, problem.y, x, problem.structure)
         return x, {"source": source, "swaps": swaps, "swap_optimal": optimal}
 
     def _posterior(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
@@ -304,7 +304,7 @@ class Automatic(Solver):
             found = self._map.estimate(problem, search)
             passes = to_numpy(search.passes_messages)
             source[open_rows] = np.where(passes, MESSAGES, SEARCH)[open_rows]
-            found, probability, spread = _of_messages(search, found, problem.structure)
+            found, probability, spread = of_messages(search, found, problem.structure)
             x = xp.where(state.solved[:, None], x, found)
             inclusion = xp.where(state.solved[:, None], inclusion, probability)
             deviation = xp.where(state.solved[:, None], deviation, spread)
@@ -329,69 +329,35 @@ class Automatic(Solver):
             x = xp.where(exact, fitted, x)
             inclusion = xp.where(exact, xp.astype(x != 0, inclusion.dtype), inclusion)
             deviation = xp.where(exact, xp.zeros_like(deviation), deviation)
+        inclusion, deviation = among_copies(problem, x, inclusion, deviation)
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
 def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
-    """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, the best fit known.
+    """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, a support that does.
 
-    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. ``found``
-    is the answer of the map.
+    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. Then the
+    answer is the mean given one support: that which is most probable of those with the smallest residual, with the
+    highest probabilities of single columns, of the last sample, and of ``found``, the answer of the map. Sets other
+    than the plain one take the better fit of the first and the last.
     """
-    xp, operator, y = namespace(ended.answer), problem.operator, problem.y
+    xp, operator, y, A = namespace(ended.answer), problem.operator, problem.y, problem.structure
 
     def misfit(x: Array) -> Array:
         return widened(problem, squared_norm(operator.forward(narrow(x, y)) - y))
 
-    A = problem.structure
     mean = project(ended.answer, A)
     poor = misfit(mean) > WORSE**2 * ended.answer_misfit
-    best = A.of_entries(marked(ended.best, A.layout.count, y))
-    fits = [refit(operator, y, x, A) for x in (best, found)]
-    closer = misfit(fits[1]) < misfit(fits[0])
-    chosen = xp.where(closer[:, None], *(widened(problem, fit) for fit in reversed(fits)))
+    if not to_numpy(poor).any():
+        return mean
+    if A.plain:
+        highest = [np.argsort(-np.abs(to_numpy(x)), axis=1)[:, : A.size] for x in (ended.answer_inclusion, found)]
+        supports = np.stack([to_numpy(ended.best), to_numpy(ended.support), *highest])
+        b, square, left = (to_numpy(part) for part in (ended.b, ended.answer_square, ended.answer_misfit))
+        chosen = placed(mean_given_support(problem, b, square, left, supports), mean)
+    else:
+        best = A.of_entries(marked(ended.best, A.layout.count, y))
+        fits = [refit(operator, y, x, A) for x in (best, found)]
+        closer = misfit(fits[1]) < misfit(fits[0])
+        chosen = xp.where(closer[:, None], *(widened(problem, fit) for fit in reversed(fits)))
     return xp.where(poor[:, None], chosen, mean)
-
-
-def _of_messages(search: AnnealedState, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
-    """Return the answer of the messages, inclusion probabilities and standard deviations; NaN where none were passed.
-
-    Where the answer is the posterior mean, it is corrected for the number of nonzeros, which is known.
-    """
-    xp = namespace(x)
-    unknown = xp.full_like(xp.abs(x), float("nan"))
-    if search.gamma is None:
-        return x, unknown, unknown
-    kappa = 1.0 if is_complex(x) else 0.5
-    mean, _, active, power = posterior(search.r, search.gamma, search.density, search.variance, kappa, structure)
-    rows = search.passes_messages[:, None]
-    is_mean = rows & xp.all(x == search.sparse, axis=-1)[:, None]
-    share = xp.where(is_mean, _share_given_size(active, structure), xp.ones_like(active))
-    variance = xp.clip(share * power - xp.abs(share * mean) ** 2, 0.0, None)
-    # A point of both sets has found the places of its nonzeros.
-    certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)
-    exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
-    return share * x, xp.where(rows, share * active, certain), xp.where(rows, xp.sqrt(variance), exact)
-
-
-def _share_given_size(active: Array, structure: Structure) -> Array:
-    """Return the factors by which inclusion probabilities change if the number of nonzero units is known.
-
-    The odds of all units are multiplied by the number for which the probabilities add up to the size of the set, by
-    Newton's method. Rows that expect far more nonzeros than that have not found x; they are left alone.
-    """
-    xp, size, layout = namespace(active), structure.counts[0], structure.layout
-    if len(structure.counts) > 1 or not 0 < size < layout.count:
-        return xp.ones_like(active)
-    units = active if layout.units is None else xp.take(active, layout.like("first", active), axis=-1)
-    expected = xp.sum(units, axis=-1, keepdims=True)
-    least = epsilon(active)
-    units = xp.clip(units, least, 1 - least)
-    odds, shift = xp.log(units / (1 - units)), 0 * expected
-    for _ in range(NEWTON):
-        chance = 1 / (1 + xp.exp(-(odds + shift)))
-        slope = xp.clip(xp.sum(chance * (1 - chance), axis=-1, keepdims=True), least, None)
-        shift = shift + xp.clip((size - xp.sum(chance, axis=-1, keepdims=True)) / slope, -STRIDE, STRIDE)
-    chance = 1 / (1 + xp.exp(-(odds + shift)))
-    share = xp.where(expected <= EXCESS * size, chance / units, xp.ones_like(units))
-    return structure.of_entries(share)

@@ -1,0 +1,46 @@
+"""Problems with few supports: the exact posterior distribution over all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...backend.arrays import to_numpy
+from ...kernels.supports import posterior_of_all
+from ...kernels.thresholding import keep_largest
+from ...operators.polishing import correlations, gram_in_memory
+from ...problems import Problem
+from ..support_sampler import noise_floor
+from .easy import Easy
+from .most_probable import WORSE, mean_given_support
+
+
+def solve_exactly(problem: Problem) -> Easy:
+    """Solve all rows by looking at all supports.
+
+    The entries of x are zero or normal, and so is the noise; their variances are the most likely ones. The answer is
+    the posterior mean with its s largest entries. If these do not explain y, because columns are almost the same and
+    the mean is spread over them, it is the mean given the most probable support.
+
+    Parameters
+    ----------
+    problem : Problem
+        A problem with a dense Phi and few supports.
+
+    Returns
+    -------
+    Easy
+        The solutions; rows are not solved if all columns depend on each other.
+    """
+    operator, s, m = problem.operator, problem.sparsity, problem.operator.shape[0]
+    gram, squares = (to_numpy(array) for array in gram_in_memory(operator))
+    b, energy = (to_numpy(array) for array in correlations(operator, problem.y))
+    floor, variance = noise_floor(energy, m), None
+    if problem.noise_norm is not None:
+        variance = np.maximum(to_numpy(problem.noise_norm).astype(np.float64) ** 2 / m, floor)
+    found = posterior_of_all(gram, squares, b, energy, s, m, floor, variance)
+    x = to_numpy(keep_largest(found.mean, s))
+    left = energy + np.sum((x.conj() * (x @ gram.T - 2 * b)).real, axis=1)
+    poor = left > WORSE**2 * found.misfit
+    x[poor] = mean_given_support(problem, b, found.square, found.misfit, found.support[None])[poor]
+    deviation = np.sqrt(np.maximum(found.square - np.abs(found.mean) ** 2, 0.0))
+    return Easy(x, deviation, found.inclusion, np.isfinite(found.misfit) & (energy > 0))
