@@ -13,10 +13,13 @@ import click
 from .. import __version__
 from ..backend import interrupts
 from ..backend.checks import InputError
+from .app import app
 from .coding import code
+from .dictionaries import atoms, learn
 from .experiment import experiment
-from .images import denoise, inpaint, learn, reconstruct
+from .images import reconstruct
 from .recovery import recover, tune
+from .restoration import denoise, inpaint
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,7 +28,7 @@ def cli() -> None:
     """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""
 
 
-for command in (reconstruct, learn, code, denoise, inpaint, recover, tune, experiment):
+for command in (reconstruct, learn, atoms, code, denoise, inpaint, recover, tune, experiment, app):
     cli.add_command(command)
 
 

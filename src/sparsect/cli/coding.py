@@ -31,7 +31,12 @@ Examples:
 @click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Maximum number of atoms per signal.")
 @click.option("--nonnegative", is_flag=True, help="Find codes without negative entries.")
 @click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")
-@click.option("--dictionary", "-d", metavar="FILE.npz", help="The dictionary.  [default: the bundled one]")
+@click.option(
+    "--dictionary",
+    "-d",
+    metavar="FILE.npz",
+    help="The dictionary: a file or a name that `sparsect atoms` lists.  [default: paper]",
+)
 @click.option("--stride", type=int, help="Distance between adjacent patches in pixels.  [default: the side of a patch]")
 @click.option(
     "--refit/--no-refit", default=True, show_default=True, help="Refit codes by least squares on the selected atoms."

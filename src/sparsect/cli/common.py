@@ -8,10 +8,11 @@ import functools
 import inspect
 import logging
 import math
+import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,11 @@ def _types(kind: type, field: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
+device_option = click.option(
+    "--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if there is one."
+)
+
+
 def device_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options --device, --precision and --memory to a command.
 
@@ -156,9 +162,7 @@ def device_options(command: Callable[..., None]) -> Callable[..., None]:
             help="GPU memory in GiB for the signals coded at a time.  [default: 0.8 of the free memory]",
         ),
         click.option("--precision", help=f"Precision of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
-        click.option(
-            "--device", default="cpu", show_default=True, help="cpu, cuda, cuda:1, or auto for a GPU if there is one."
-        ),
+        device_option,
     ):
         run = option(run)
     return run
@@ -244,6 +248,22 @@ def check_outputs(out: str, suffix: str, plot: str | None) -> None:
     if plot is not None:
         plots.check_format(plot)
         check_writable(plot)
+
+
+def check_overwriting(inputs: Iterable[str | None], outputs: Iterable[Path]) -> None:
+    """Refuse outputs that would replace an input.
+
+    Parameters
+    ----------
+    inputs : iterable of str or None
+        The files that are read; None stands for none.
+    outputs : iterable of Path
+        The files that are written.
+    """
+    taken = {os.path.realpath(name) for name in inputs if name is not None}
+    for path in outputs:
+        if os.path.realpath(path) in taken:
+            raise reject("--out", f"a place where the input {path} would be overwritten", "another place")
 
 
 def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:

@@ -164,9 +164,12 @@ class ErrorAgainstTime:
                 history["iteration"], history["seconds"], history["snr_db"], history["mse"], strict=True
             )
         ]
+        # A solver that is done before its first step has no other row.
         rows.append(
-            rows[-1]
+            about
             | {
+                "solver": contender.name,
+                "setup_seconds": result.setup_seconds,
                 "iteration": int(np.max(result.n_iter)),
                 "seconds": result.seconds + result.setup_seconds,
                 "snr_db": _number(snr_db(problem.x, np.atleast_2d(result.x))),

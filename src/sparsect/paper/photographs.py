@@ -98,7 +98,7 @@ class Reconstructions:
             A row for each limit, with the SNR before and after a least-squares refit.
         """
         pixels = photograph(image)
-        dictionary = load_dictionary()
+        dictionary = load_dictionary("paper")
         operator, grid = dictionary.operator, PatchGrid(pixels.shape, dictionary.patch)
         operator.pseudo_inverse, operator.gram_matrix  # noqa: B018
         rows = []

@@ -8,38 +8,30 @@ from typing import Any
 import numpy as np
 
 from ..backend.writing import replacing
+from ..reporting.look import look
 from ..reporting.plots import new_figure
-from .contenders import ORDER
 from .rows import Row
 from .summary import LIMITS, at_end, curve, names, relative_error, where
 
-# Okabe-Ito colours, which colour-blind readers can distinguish; the second use of a colour has a dashed line.
-COLOURS = ("#D55E00", "#999999", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = "osD^vP*Xh<>p"
+# Colours of the figures, which have light paper.
+MAIN, SHADE = look("difference-map").light, "#999999"
 
 
 def style(solver: str) -> dict[str, Any]:
-    """Return the line style of a solver, which follows from its place in ``ORDER``.
+    """Return the line style of a solver.
 
     Parameters
     ----------
     solver : str
-        Name of the solver; solvers of the user get styles after those in ``ORDER``.
+        Name of the solver.
 
     Returns
     -------
     dict
         Keyword arguments for Matplotlib's ``plot``.
     """
-    place = ORDER.index(solver) if solver in ORDER else len(ORDER) + sum(map(ord, solver)) % 7
-    return {
-        "color": COLOURS[place % len(COLOURS)],
-        "linestyle": "-" if place < len(COLOURS) else "--",
-        "marker": MARKERS[place % len(MARKERS)],
-        "linewidth": 2.4 if solver == "difference-map" else 1.3,
-        "markersize": 4.5,
-        "zorder": 3 if solver == "difference-map" else 2,
-    }
+    main = solver == "difference-map"
+    return look(solver).line() | {"linewidth": 2.4 if main else 1.3, "markersize": 4.5, "zorder": 3 if main else 2}
 
 
 def error_against_time(rows: list[Row]) -> Any:
@@ -109,17 +101,17 @@ def over_beta(rows: list[Row]) -> Any:
         axes = figure.add_subplot(1, len(settings), index + 1)
         values = [[row["snr_db"] for row in where(rows, setting=setting, beta=beta)] for beta in betas]
         mean, low, high = (np.array([function(part) for part in values]) for function in (np.mean, np.min, np.max))
-        axes.fill_between(betas, low, high, color=COLOURS[0], alpha=0.15, linewidth=0)
-        axes.plot(betas, mean, color=COLOURS[0], marker="o", markersize=4)
-        axes.axvspan(0.1, 0.9, color="#999999", alpha=0.12, linewidth=0)
-        axes.axvspan(-0.9, -0.1, color="#999999", alpha=0.06, linewidth=0)
+        axes.fill_between(betas, low, high, color=MAIN, alpha=0.15, linewidth=0)
+        axes.plot(betas, mean, color=MAIN, marker="o", markersize=4)
+        axes.axvspan(0.1, 0.9, color=SHADE, alpha=0.12, linewidth=0)
+        axes.axvspan(-0.9, -0.1, color=SHADE, alpha=0.06, linewidth=0)
         axes.set(xlabel="beta", title=setting)
         if index == 0:
             axes.set_ylabel("SNR of x (dB)")
     return figure
 
 
-def save(figure: Any, folder: Path, name: str) -> Path:
+def save(figure: Any, folder: Path, name: str) -> None:
     """Write a figure as PNG and SVG.
 
     Parameters
@@ -130,14 +122,8 @@ def save(figure: Any, folder: Path, name: str) -> Path:
         Where to write it.
     name : str
         Name of the files, without suffix.
-
-    Returns
-    -------
-    Path
-        The PNG file.
     """
     for suffix in ("svg", "png"):
         path = folder / f"{name}.{suffix}"
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=140)
-    return path

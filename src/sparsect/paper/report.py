@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ..images import read_image
+from ..images.compare import DIFFERENCE_SCALE
+from ..reporting.differences import enlarged
 from ..reporting.page import Page
 from . import claims, machine, plots
 from .photographs import photograph
 from .rows import Row
-from .summary import names, where
+from .summary import LIMITS, names, where
 from .tables import snr_table
 
 # The numbers that the paper prints for its photograph of a dog (s = 100 and 200, 0.05 and 0.1 s per patch).
@@ -78,15 +80,18 @@ def _measurements(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not any("seconds" in row for row in where(rows)):
         page.text("No run is finished yet.")
         return
-    drawn = plots.save(plots.error_against_time(rows), folder, name)
-    page.figure(
+    figure = plots.error_against_time(rows)
+    plots.save(figure, folder, name)
+    page.chart(
         "Relative error of the s largest entries of each solver's estimate, geometric mean over runs, with the range "
         "of all runs shaded. Lower is better. Horizontal lines: the Bayes-optimal estimate, its prediction by state "
         "evolution, and least squares on the true support.",
-        drawn,
+        "Relative error of x against time, one panel for each setting; the table has the values at the end.",
+        figure,
+        whole=True,
     )
     page.text("SNR of x at the time limit, in dB: mean ± standard deviation over runs.")
-    page.table(*snr_table(name, rows))
+    page.table(*snr_table(name, rows), methods=set(names(rows, "solver")).difference(LIMITS))
 
 
 def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
@@ -94,8 +99,14 @@ def _beta(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if not where(rows):
         page.text("No run is finished yet.")
         return
-    drawn = plots.save(plots.over_beta(rows), folder, name)
-    page.figure("SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.", drawn)
+    figure = plots.over_beta(rows)
+    plots.save(figure, folder, name)
+    page.chart(
+        "SNR of x after the last iteration against beta: mean and range over runs. Shaded: 0.1 to 0.9.",
+        "SNR of x against beta, one panel for each setting; the table has the same values.",
+        figure,
+        whole=True,
+    )
     page.table(*snr_table(name, rows))
 
 
@@ -108,19 +119,22 @@ def _photographs(page: Page, name: str, rows: list[Row], folder: Path) -> None:
     if name == "photograph":
         head = [*head, "the paper's dog, the same columns"]
         lines = [[*line, ", ".join(PAPER_DOG.get(line[0], ()))] for line in lines]
-    page.table(head, lines)
+    page.table(head, lines, methods=names(rows, "solver"))
     page.text(
         "SNR over all patches, with the mean of each patch removed, and time limits per patch of 20x20 pixels. The "
         "paper's photographs are not available, so sample photographs are used; its table is consistent with this SNR."
     )
     sparsity, limit = max(names(rows, "sparsity")), max(names(rows, "limit"))
     for image in names(rows, "image"):
+        original = photograph(image)
         chosen = {row["solver"]: row for row in where(rows, image=image, sparsity=sparsity, limit=limit)}
         shown = []
         for solver, row in chosen.items():
             path = folder / name / f"{image}-{sparsity}-{solver}-difference.png"
             if path.exists():
-                shown.append((f"{solver}, {row['snr_db']:.1f} dB", read_image(path)))
+                found = 2 * DIFFERENCE_SCALE * (read_image(path) - 0.5)
+                shown.append((f"{solver}, {row['snr_db']:.1f} dB", original, original + found))
         if shown:
-            page.text(f"{image}, s = {sparsity}: differences from black at -0.3 to white at +0.3.")
-            page.pictures([("original", photograph(image)), *shown])
+            scale, pictures = enlarged(shown)
+            page.text(f"{image}, s = {sparsity}: differences, {scale}.")
+            page.pictures([("original", original), *pictures])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from ..backend.arrays import Array
+import numpy as np
+
+from ..backend.arrays import Array, NumpyArray
 from ..dictionary import Dictionary
-from ..images.compare import DIFFERENCE_SCALE, difference
 from ..images.files import resize
 from ..images.reconstruct import Reconstruction
+from .atoms import atom_picture
+from .differences import enlarged
+from .look import look
 from .page import Page
-from .plots import atom_tiles
+from .plots import new_figure
 
 # Pictures on a page are scaled down to this many pixels on their longer side.
 WIDEST = 1280
@@ -38,10 +44,10 @@ class Outcome:
         Number of atoms used, on average over the patches.
     ms_per_patch : float
         Milliseconds of coding for each patch, on average.
+    curve : array, shape (2, moments)
+        Milliseconds for each patch, and the patch SNR reached until then.
     picture : array
         The reconstructed image, scaled down for the page.
-    difference : array
-        The difference image, scaled down for the page.
     """
 
     settings: str
@@ -51,17 +57,15 @@ class Outcome:
     patch_snr_db: float
     atoms_per_patch: float
     ms_per_patch: float
+    curve: NumpyArray
     picture: Array
-    difference: Array
 
     @classmethod
-    def of(cls, original: Array, result: Reconstruction) -> Outcome:
+    def of(cls, result: Reconstruction) -> Outcome:
         """Summarize a reconstruction.
 
         Parameters
         ----------
-        original : array, shape (height, width) or (height, width, channels)
-            The image that was reconstructed.
         result : Reconstruction
             The result of :func:`sparsect.images.reconstruct`.
 
@@ -79,8 +83,8 @@ class Outcome:
             patch_snr_db=result.patch_snr_db,
             atoms_per_patch=result.codes.matrix.nnz / patches,
             ms_per_patch=1e3 * result.seconds / patches,
-            picture=_shown(result.image),
-            difference=_shown(difference(original, result.image)),
+            curve=np.array([1e3 * result.history["seconds"] / patches, result.history["patch_snr_db"]]),
+            picture=shown(result.image),
         )
 
 
@@ -88,8 +92,8 @@ def page(
     name: str,
     original: Array,
     dictionary: Dictionary,
-    outcomes: dict[str, Outcome],
-    failures: dict[str, str],
+    found: dict[int, dict[str, Outcome]],
+    remarks: Iterable[str],
 ) -> Page:
     """Make the page about the reconstructions of one image.
 
@@ -101,25 +105,65 @@ def page(
         The image.
     dictionary : Dictionary
         The dictionary that the patches were coded with.
-    outcomes : dict of str to Outcome
-        The outcome of each method, best first.
-    failures : dict of str to str
-        The reason why a method could not be used, for each such method.
+    found : dict of int to dict of str to Outcome
+        For each number of atoms per patch, the outcome of each method, best first.
+    remarks : iterable of str
+        Sentences on methods that are missing.
 
     Returns
     -------
     Page
         The page, not yet written.
     """
-    first = next(iter(outcomes.values()))
-    m, n = dictionary.Phi.shape
-    side, s = dictionary.patch, first.sparsity
-    document = Page(f"{name}, {s} atoms per patch")
+    first = next(iter(next(iter(found.values())).values()))
+    n, side = dictionary.Phi.shape[1], dictionary.patch
+    document = Page(f"{name}, {_listed(found)} atoms per patch")
     document.text(
         f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each coded with at "
-        f"most {s} of {n} atoms. Best: {next(iter(outcomes))}, {first.patch_snr_db:.1f} dB on patches with their means "
-        f"removed, {first.snr_db:.1f} dB on the image."
+        f"most {_listed(found, 'or')} of {n} atoms."
     )
+    for remark in remarks:
+        document.text(remark)
+    for sparsity, outcomes in found.items():
+        if len(found) > 1:
+            document.section(f"{sparsity} atoms per patch")
+        _at_one_sparsity(document, shown(original), outcomes)
+    document.section("How to read this page")
+    document.points(
+        [
+            "Patch SNR: signal-to-noise ratio over all patches, with the mean of each patch removed.",
+            "Times are those of coding, without factoring the dictionary. Runs end when they have converged or at a "
+            "limit on time or iterations; one iteration of an expensive method may take longer than the limit.",
+            "A chart follows each run to its end. Methods that plan with the time they have would be better with less "
+            "of it than their lines are on the way.",
+        ]
+    )
+    document.section("Settings")
+    methods = {method: outcome for outcomes in found.values() for method, outcome in outcomes.items()}
+    document.table(
+        ["method", "settings"], [[method, outcome.settings] for method, outcome in methods.items()], words=True
+    )
+    document.section("Atoms")
+    document.picture(f"The {n} atoms of the dictionary, low frequencies first", atom_picture(dictionary, "frequency"))
+    return document
+
+
+def _at_one_sparsity(document: Page, original: Array, outcomes: dict[str, Outcome]) -> None:
+    """Add what the methods have found with one number of atoms per patch: pictures, chart, table, differences."""
+    best, first = next(iter(outcomes.items()))
+    document.text(
+        f"Best: {best}, {first.patch_snr_db:.1f} dB on patches with their means removed, {first.snr_db:.1f} dB on the "
+        "image."
+    )
+    captions = {method: f"{method}, {outcome.patch_snr_db:.1f} dB" for method, outcome in outcomes.items()}
+    pictures = [(captions[method], outcome.picture) for method, outcome in outcomes.items()]
+    with document.beside():
+        document.slider([("original", original), *pictures])
+        document.chart(
+            "Patch SNR against time, from the first iterations to the end of each run; lines as in the table.",
+            "Patch SNR of each method against milliseconds per patch; the table has the values at the end.",
+            _snr_against_time(outcomes),
+        )
     document.table(
         ["method", "patch SNR (dB)", "image SNR (dB)", "atoms per patch", "ms per patch"],
         [
@@ -133,29 +177,43 @@ def page(
             for method, outcome in outcomes.items()
         ],
         best=0,
+        methods=outcomes,
     )
-    document.text(
-        "Patch SNR: signal-to-noise ratio over all patches, with the mean of each patch removed. Times are those of "
-        "coding, without factoring the dictionary. Runs may have ended at a limit on time or iterations."
-    )
-    for method, reason in failures.items():
-        document.text(f"{method} could not be used: {reason}")
-    captions = {method: f"{method}, {outcome.patch_snr_db:.1f} dB" for method, outcome in outcomes.items()}
-    document.section(f"Differences, from black at -{DIFFERENCE_SCALE} to white at +{DIFFERENCE_SCALE}")
-    document.pictures(
-        [("original", _shown(original))]
-        + [(captions[method], outcome.difference) for method, outcome in outcomes.items()]
-    )
-    document.section("Reconstructions")
-    document.pictures([(captions[method], outcome.picture) for method, outcome in outcomes.items()])
-    document.section("Settings")
-    document.table(["method", "settings"], [[method, outcome.settings] for method, outcome in outcomes.items()])
-    document.section("Atoms")
-    document.text(f"The {n} atoms of the dictionary, low frequencies first.")
-    document.pictures([(f"{m}x{n}", (atom_tiles(dictionary) + 1) / 2)])
-    return document
+    scale, differences = enlarged([(caption, original, picture) for caption, picture in pictures])
+    document.subsection(f"Differences, {scale}")
+    document.pictures(differences)
 
 
-def _shown(image: Array) -> Array:
-    """Scale an image down to the largest size shown on a page."""
+def _snr_against_time(outcomes: dict[str, Outcome]) -> Any:
+    """Draw the patch SNR of each method against time."""
+    figure = new_figure((4.8, 4.2))
+    axes = figure.add_subplot()
+    for method, outcome in reversed(outcomes.items()):
+        axes.plot(*outcome.curve, **look(method).line(), linewidth=1.4, markersize=5.5)
+    axes.set(xscale="log", xlabel="milliseconds per patch", ylabel="patch SNR (dB)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(color="#b0b0b0", linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _listed(numbers: Iterable[int], joint: str = "and") -> str:
+    """Format numbers as words: 20, 40 and 200."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} {joint} {last}" if others else last
+
+
+def shown(image: Array) -> Array:
+    """Scale an image down to the largest size shown on a page.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image.
+
+    Returns
+    -------
+    array
+        The image, at most 1280 pixels on its longer side.
+    """
     return resize(image, WIDEST) if max(image.shape) > WIDEST else image

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +11,20 @@ import numpy as np
 from ..backend.arrays import NumpyArray, to_numpy
 from ..backend.checks import reject
 from ..backend.writing import replacing
-from ..dictionary import Dictionary, as_dictionary
+from ..dictionary import as_dictionary
+from ..dictionary.pictures import atom_tiles
 from ..metrics import snr_db
 from ..problems import Problem
 from ..run.result import Result
+from .look import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..tuning import Tuned
 
-# Okabe-Ito colours, which colour-blind readers can distinguish.
-TRUTH, ESTIMATE, LINE = "#999999", "#0072B2", "#D55E00"
+# Colours on light paper.
+TRUTH, ESTIMATE, LINE = "#999999", COLOURS["blue"][0], COLOURS["vermilion"][0]
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -148,50 +149,23 @@ def tuning(tuned: Tuned, path: str | os.PathLike[str]) -> None:
     _write(figure, path)
 
 
-def atoms(dictionary: Any, path: str | os.PathLike[str]) -> None:
-    """Draw the atoms of a dictionary of square patches, lowest frequencies first.
+def atoms(dictionary: Any, path: str | os.PathLike[str], sort: str | None = None) -> None:
+    """Draw the atoms of a dictionary of square patches.
 
     Parameters
     ----------
     dictionary : Dictionary, array, str or None
-        A dictionary, the matrix Phi, or the name of a file; None is the bundled dictionary.
+        A dictionary, the matrix Phi, or the name of a file or of a bundled dictionary.
     path : str or path-like
         The ``.png``, ``.svg`` or ``.pdf`` file to write; it is written completely or not at all.
+    sort : {'use', 'frequency'}, optional
+        Which atoms come first, see :meth:`sparsect.Dictionary.plot`.
     """
     check_format(path)
-    tiles = atom_tiles(as_dictionary(dictionary))
-    axes = new_figure((10, 10 * tiles.shape[0] / tiles.shape[1])).add_subplot()
-    axes.imshow(tiles, cmap="gray", vmin=-1, vmax=1, interpolation="nearest")
-    axes.set_axis_off()
-    _write(axes.figure, path)
-
-
-def atom_tiles(dictionary: Dictionary) -> NumpyArray:
-    """Arrange all atoms side by side, sorted by mean frequency, with a dark line between them.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        A dictionary of square patches.
-
-    Returns
-    -------
-    array, shape (height, width)
-        One image of all atoms; each atom is scaled to values from -1 to 1.
-    """
-    side, Phi = dictionary.patch, to_numpy(dictionary.Phi)
-    count = Phi.shape[1]
-    patches = Phi.T.reshape(count, side, side)
-    power = np.abs(np.fft.fft2(patches)) ** 2
-    frequency = np.abs(np.fft.fftfreq(side))
-    radius = np.hypot(frequency[:, None], frequency[None, :])
-    order = np.argsort((power * radius).sum(axis=(1, 2)) / power.sum(axis=(1, 2)))
-    across = math.ceil(math.sqrt(1.6 * count))
-    tiles = np.full((math.ceil(count / across) * (side + 1) + 1, across * (side + 1) + 1), -1.0)
-    for place, atom in enumerate(order):
-        top, left = (1 + (side + 1) * part for part in divmod(place, across))
-        tiles[top : top + side, left : left + side] = patches[atom] / np.abs(patches[atom]).max()
-    return tiles
+    known = as_dictionary(dictionary)
+    tiles = atom_tiles(known, sort)
+    figure = new_figure((12, 12 * tiles.shape[0] / tiles.shape[1]))
+    _write(known.plot(sort, figure.add_subplot()), path)
 
 
 def new_figure(size: tuple[float, float]) -> Any:
