@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .backend.checks import ConvergenceWarning, InputError, PoorFitWarning
 from .backend.devices import gpu_options
-from .dictionary import Dictionary, load_dictionary
+from .dictionary import Dictionary, list_dictionaries, load_dictionary
 from .metrics import mse, snr_db, support_recall
 from .operators import DenseOperator, MatrixFree, Operator, SparseOperator, as_operator
 from .operators.subsampled import SubsampledDCT, SubsampledFourier
@@ -57,7 +57,7 @@ from .solvers.base import Requirement, Solver, State
 if TYPE_CHECKING:
     from . import dictionary, images, sets, tuning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ADMM",
@@ -107,6 +107,7 @@ __all__ = [
     "dictionary",
     "gpu_options",
     "images",
+    "list_dictionaries",
     "load_dictionary",
     "load_result",
     "mse",

@@ -23,7 +23,8 @@ from .backend.checks import real_number, reject, shown, whole_number
 from .backend.norms import magnitudes, units
 from .backend.rng import generator
 from .operators import Repeated, as_operator
-from .sets import JointSparse, as_structure
+from .sets import JointSparse
+from .sets.own import as_structure
 
 
 class Problem:
@@ -112,9 +113,11 @@ class Problem:
     def __repr__(self) -> str:
         noise, truth = ("unknown" if value is None else "known" for value in (self.noise_norm, self.x))
         signals = f"{self.batch} signal" if self.batch == 1 else f"{self.batch} signals"
+        if self.times is not None:
+            signals += f" at {self.times} times"
         return (
-            f"<Problem: {signals}, sparsity {self.sparsity}, {self.y.dtype}\n"
-            f" Phi: {type(self.operator).__name__} of shape {self.operator.shape}\n"
+            f"<Problem: {signals}, sparsity {sum(self.structure.counts)}, {self.y.dtype}\n"
+            f" Phi: {type(self.operator.inner).__name__} of shape {self.operator.inner.shape}\n"
             f" noise_norm: {noise}, truth: {truth}>"
         )
 

@@ -12,7 +12,9 @@ from .backend.checks import reject, warn, whole_number
 from .kernels.thresholding import keep_largest
 from .operators import as_operator
 from .problems import Problem
-from .sets import DataSet, OwnData, as_data_set, data_projection
+from .sets import DataSet
+from .sets.data import data_projection
+from .sets.own import OwnData, as_data_set
 
 
 def project_sparse(x: Any, sparsity: int) -> Array:

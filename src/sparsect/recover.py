@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .backend import files
 from .backend.array_checks import floating
-from .backend.arrays import Array, IntArray, on_host, to_numpy
+from .backend.arrays import Array, IntArray, namespace, on_host, to_numpy
 from .backend.checks import choice, reject, truth_value, warn
 from .backend.devices import place, too_many_rows
 from .backend.norms import row_norms
 from .missing_data import recover_measured
 from .operators import Operator, as_operator
+from .operators.convert import Matrix
 from .operators.rows import select_rows, whitened, whitening_matrix
 from .problems import Problem
 from .run import Snapshot, solve
 from .run.diagnosis import poor_fits
 from .run.result import Result
 from .run.trace import Measure
-from .sets import JointSparse, SignalSet, Sparse, as_data_set
+from .sets import DataSet, JointSparse, SignalSet, Sparse
+from .sets.base import OwnDataSet, OwnSignalSet
+from .sets.own import as_data_set
 from .solvers import METHODS, MethodName
 from .solvers.base import Solver, check_solver, device_for
 from .solvers.two_sets import TwoSetMap
@@ -34,15 +38,15 @@ DEFAULT: Final = "auto"
 
 
 def recover(
-    Phi: Any,
-    y: Any,
-    sparsity: int | str | SignalSet | Any,
+    Phi: Matrix,
+    y: ArrayLike,
+    sparsity: int | Literal["auto"] | SignalSet | OwnSignalSet,
     method: MethodName | Solver = DEFAULT,
     *,
-    noise_norm: Any = None,
-    noise_std: Any = None,
-    mask: Any = None,
-    data: Any = None,
+    noise_norm: ArrayLike | None = None,
+    noise_std: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    data: DataSet | OwnDataSet | None = None,
     max_iter: int = 1000,
     max_seconds: float | None = None,
     tol: float | None = None,
@@ -90,8 +94,8 @@ def recover(
         matrix W that makes the noise white with variance 1; ``noise_norm`` (about sqrt(m)) and
         ``result.residual_norm`` then refer to W y.
     mask : array of bool, shape (m,) or (batch, m), optional
-        True where y was not measured; what y contains there does not matter. Each row is fitted to the rest. Rows with
-        the same mask are solved together.
+        True where y was not measured (with a joint support: at no time); what y contains there does not matter. Each
+        row is fitted to the rest. Rows with the same mask are solved together.
     data : DataSet or object, optional
         The set B of points that agree with the data, for the Difference Map (the default method if this is given) and
         the Alternating Map: ``sets.Affine()``, ``sets.Ball()``, ``sets.Relaxed(alpha)``, or an object of your own with
@@ -125,10 +129,10 @@ def recover(
     refit : bool, optional
         Whether to replace the nonzeros of each solution by the least-squares fit on their support (debiasing).
     polish : bool, optional
-        Whether to exchange single columns of each support as long as that lowers the residual, and then to refit.
-        ``result.swap_optimal`` tells whether no further exchange lowers it. Phi must be dense, and x any vector with s
-        nonzeros, nonnegative or joint. This improves the fit to y; with strong noise, the posterior mean that the
-        default method returns is closer to x.
+        Whether to exchange single columns (or groups) of each support as long as that lowers the residual, and then to
+        refit. ``result.swap_optimal`` tells whether no further exchange lowers it. Phi must be dense, and the set not
+        one of your own. This improves the fit to y; with strong noise, the posterior mean that the default method
+        returns is closer to x.
     scale_columns : bool, optional
         Whether the method works on columns of norm 1, so that its answer does not depend on the units of the entries of
         x. Settings of a method then refer to such columns. Tight frames are not changed.
@@ -243,10 +247,13 @@ def _from_incomplete(
     for name in ("checkpoint", "callback", "record"):
         if options[name] is not None and options[name] != ():
             raise reject(name, "a value with mask", "None, since several runs are made")
-    if isinstance(sparsity, JointSparse):
-        raise reject("mask", "a value with a joint support", "None")
-    data = floating("y", y, dimensions=(1, 2), finite=False)
-    m, batch = operator.shape[0], 1 if data.ndim == 1 else int(data.shape[0])
+    m, axes = operator.shape[0], 2 if isinstance(sparsity, JointSparse) else 1
+    data = floating("y", y, dimensions=(axes, axes + 1), finite=False)
+    if data.shape[-1] != m or 0 in data.shape:
+        shapes = f"(times, {m}) or (batch, times, {m})" if axes == 2 else f"({m},) or (batch, {m})"
+        raise reject("y", f"shape {tuple(data.shape)}", f"have shape {shapes}")
+    rows = data if data.ndim > axes else data[None]
+    batch = int(rows.shape[0])
     if noise_std is not None:
         whitening_matrix("noise_std", noise_std, m)
         noise_std = to_numpy(floating("noise_std", noise_std))
@@ -260,14 +267,14 @@ def _from_incomplete(
             weights = noise_std[kept] if noise_std.ndim == 1 else noise_std[np.ix_(kept, kept)]
         measured = operator if kept.size == m else select_rows(operator, kept)
         white = y if weights is None else whitened(measured, y, weights)[1]
-        sizes[rows] = row_norms(floating("y", white))
+        sizes[rows] = row_norms(namespace(white).reshape(floating("y", white), (rows.size, -1)))
         limits = {"check_fit": False, "max_seconds": None if budget is None else budget * rows.size / batch}
         return solved(measured, y, weights, None if noise_norm is None else noise_norm[rows], **options | limits)
 
-    result = recover_measured(y, m, mask, rows_of)
+    result = recover_measured(rows, mask, rows_of)
     if options["check_fit"] and not (isinstance(sparsity, int) and sparsity == 0):
         warn((), poor_fits(Problem(np.eye(1), sizes[:, None], 1, noise_norm), solver, result))
-    return result.first() if data.ndim == 1 else result
+    return result.first() if rows is not data else result
 
 
 def _placed(operator: Operator, y: Any, device: str | None, finite: bool) -> tuple[Operator, Any]:

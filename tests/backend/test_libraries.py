@@ -6,6 +6,7 @@ import pytest
 import sparsect
 from sparsect import AlternatingMap, Automatic, DifferenceMap, InputError, Relaxed, project_sparse, sets
 from sparsect.backend.arrays import to_numpy
+from sparsect.kernels.groups import Groups, threshold, wiener
 
 pytestmark = pytest.mark.numerical
 
@@ -15,7 +16,10 @@ SETTINGS = {
     "relaxed, beta 1": {"method": DifferenceMap(1.0, Relaxed(0.1))},
     "alternating": {"method": AlternatingMap()},
     "refitted": {"refit": True},
-    **{name: {"method": name} for name in ("admm", "irls", "aiht", "niht", "subspace-pursuit", "stomp", "vamp")},
+    "ormp within noise": {"method": "ormp", "noise_norm": 0.3},
+    **{
+        name: {"method": name} for name in ("admm", "irls", "aiht", "niht", "subspace-pursuit", "stomp", "vamp", "ormp")
+    },
 }
 # Iterations that amplify rounding are compared after fewer steps.
 STEPS = {"vamp": 10, "irls": 10}
@@ -151,7 +155,7 @@ def test_nan_is_refused(xp, problem):
         sparsect.recover(xp.asarray(problem.Phi), xp.asarray(y), 8)
 
 
-@pytest.mark.parametrize("method", ["omp", "ormp", "lars"])
+@pytest.mark.parametrize("method", ["omp", "lars"])
 def test_methods_for_numpy_alone_say_so(xp, problem, method):
     if xp is np:
         return
@@ -172,7 +176,7 @@ def test_libraries_are_not_mixed(xp, problem):
 
 
 def test_images_and_dictionaries_of_every_library(xp, tmp_path):
-    """Images of torch stay there when they are reconstructed; everything else about images is NumPy's."""
+    """Images of torch stay there when they are reconstructed."""
     image = sparsect.images.to_gray(sparsect.images.sample())[:60, 60:0:-1]
     dictionary = xp.asarray(sparsect.load_dictionary().Phi)
     expected = sparsect.images.reconstruct(image, 5, "niht", max_iter=5)
@@ -181,4 +185,34 @@ def test_images_and_dictionaries_of_every_library(xp, tmp_path):
         np.testing.assert_allclose(to_numpy(found.image), expected.image, atol=1e-4)
         sparsect.images.write_image(tmp_path / "seen.png", found.image)
         assert sparsect.images.difference(given, found.image).shape == image.shape
-    assert sparsect.images.denoise(xp.asarray(image.copy()), 0.1, stride=20).shape == image.shape
+
+
+def test_restored_images_of_every_library(xp, rng):
+    image = rng.random((30, 40)).astype(np.float32)
+    missing, given = rng.random(image.shape) < 0.2, xp.asarray(image.copy())
+    for found, expected in (
+        (sparsect.images.denoise(given, 0.1), sparsect.images.denoise(image, 0.1)),
+        (sparsect.images.inpaint(given, missing), sparsect.images.inpaint(image, missing)),
+    ):
+        assert type(found) is type(given)
+        np.testing.assert_allclose(to_numpy(found), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 50, 61), (1, 9, 60)], ids=["full groups", "few patches"])
+def test_filters_of_groups_equal_those_of_numpy(xp, rng, shape):
+    smooth = np.cumsum(np.cumsum(rng.standard_normal(shape), axis=1), axis=2) / 50
+    image = (smooth + 0.1 * rng.standard_normal(shape)).astype(np.float32)
+    where, counted = np.zeros(shape[1:], dtype=bool), []
+    where[3:6, 20:45] = True
+    pilot = threshold(image, 0.27, Groups(8, 16), counted.append)
+    found = threshold(xp.asarray(image), 0.27, Groups(8, 16), counted.append)
+    assert type(found) is type(xp.asarray(image))
+    np.testing.assert_allclose(to_numpy(found), pilot, atol=1e-5)
+    for marked in (None, where):
+        options = (0.007, 0.6, Groups(7, 32), counted.append, marked)
+        expected = wiener(image, pilot, *options)
+        found = wiener(xp.asarray(image), xp.asarray(pilot), *options)
+        np.testing.assert_allclose(to_numpy(found), expected, atol=1e-5)
+    everywhere, some = (sum(map(len, Groups(7, 32).strips(shape[1:], marked))) for marked in (None, where))
+    first = sum(map(len, Groups(8, 16).strips(shape[1:])))
+    assert sum(counted) == 2 * (first + everywhere + some)

@@ -106,9 +106,9 @@ def on_images(rng, log, folder):
         "reconstruct": (images.reconstruct, {"image": image, "method": method, **options}),
         "denoise": (
             images.denoise,
-            {"image": image, "sigma": pick(rng, None, 0.1, 1e-9, 1e9), "method": method, **options},
+            {"image": image, "sigma": pick(rng, None, 0.1, 1e-9, 1e9), "quality": pick(rng, "fast", "best")},
         ),
-        "inpaint": (images.inpaint, {"image": image, "mask": mask, "passes": 2, "method": method, **options}),
+        "inpaint": (images.inpaint, {"image": image, "mask": mask, "passes": 2}),
         "estimate_sigma": (images.estimate_sigma, {"image": image}),
         "psnr_db": (images.psnr_db, {"truth": image, "estimate": pick(rng, image, _image(rng))}),
         "difference": (images.difference, {"original": image, "image": pick(rng, image, _image(rng))}),

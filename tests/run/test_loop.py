@@ -173,7 +173,7 @@ CRAFTED = {
     "a column before the first": ("ormp", put("state/order", -1), r"order` must .*got an entry out of range"),
     "too many columns": ("omp", put("state/taken", 11), r"taken` must .*got an entry out of range"),
     "fewer than no columns": ("omp", put("state/taken", -1), r"state/taken` must .*got an entry out of range"),
-    "a short basis": ("omp", turn("state/W", lambda W: W[:, :3]), r"state/W has dtype float64 and shape \(\d, 3\)"),
+    "a short factor": ("omp", turn("state/R", lambda R: R[:, :3]), r"state/R has dtype float64 and shape \(\d, 3\)"),
     "columns of other numbers": ("omp", turn("state/order", np.float64), "state/order has dtype float64"),
     "a path of columns that do not exist": (
         "lars",

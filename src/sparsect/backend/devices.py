@@ -259,7 +259,7 @@ def place(array: Array, device: Any) -> Array:
         return tensor.to(chosen)
 
 
-def bytes_a_row(like: Array, shape: tuple[int, ...]) -> int:
+def bytes_a_row(like: Array, shape: tuple[int, ...], further: int = 0) -> int:
     """Estimate the memory that a solver needs for one signal.
 
     Parameters
@@ -268,6 +268,8 @@ def bytes_a_row(like: Array, shape: tuple[int, ...]) -> int:
         Array of the working dtype.
     shape : tuple of int
         Shape (m, n) of Phi.
+    further : int, optional
+        Number of vectors of length n that the solver needs in addition to what most solvers need.
 
     Returns
     -------
@@ -275,10 +277,10 @@ def bytes_a_row(like: Array, shape: tuple[int, ...]) -> int:
         Approximate number of bytes.
     """
     number = (4 if is_single(like) else 8) * (2 if is_complex(like) else 1)
-    return (SHORT_ROWS * shape[0] + LONG_ROWS * shape[1]) * number
+    return (SHORT_ROWS * shape[0] + (LONG_ROWS + further) * shape[1]) * number
 
 
-def rows_at_a_time(like: Array, shape: tuple[int, ...], otherwise: int) -> int:
+def rows_at_a_time(like: Array, shape: tuple[int, ...], otherwise: int, further: int = 0) -> int:
     """Choose how many signals to process at a time.
 
     Parameters
@@ -289,6 +291,8 @@ def rows_at_a_time(like: Array, shape: tuple[int, ...], otherwise: int) -> int:
         Shape (m, n) of Phi.
     otherwise : int
         Number of signals on a CPU.
+    further : int, optional
+        Number of vectors of length n that the solver needs in addition to what most solvers need.
 
     Returns
     -------
@@ -302,7 +306,7 @@ def rows_at_a_time(like: Array, shape: tuple[int, ...], otherwise: int) -> int:
     """
     if on_host(like):
         return otherwise
-    each = bytes_a_row(like, shape)
+    each = bytes_a_row(like, shape, further)
     available = memory_allowed() or SHARE * _free_memory(like)
     rows = int(available / each)
     if rows == 0:

@@ -49,7 +49,7 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    pool = _Pool(count or cores(), mp_context=get_context("spawn"), initializer=_begin)
+    pool = _Pool(count or cores(), mp_context=get_context("spawn"), initializer=begin_worker)
     try:
         yield pool
     except BrokenProcessPool:
@@ -84,8 +84,8 @@ class _Pool(ProcessPoolExecutor):
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin() -> None:
-    """Initialize a worker."""
+def begin_worker() -> None:
+    """Initialize a worker process: it ignores Ctrl-C, and ends when the main process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

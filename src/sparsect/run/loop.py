@@ -112,12 +112,9 @@ def solve(
     def ahead() -> list[float]:
         """Return the fraction of the run that has passed before each step up to the next check, record or save."""
         now, seconds = run.state.iteration, run.clock.seconds
-        looks = [max_iter, trace.next_moment(now), now - now % checkpoint_every + checkpoint_every]
-        count, each = min(looks) - now, 0.0
-        if not on_host(problem.y):
-            count = min(count, GPU_STEPS)
-        elif callback is not None or not solver.combines_steps:
-            count = 1
+        block = solver.steps_at_once if callback is None else 1
+        blocks = [block if on_host(problem.y) else GPU_STEPS, *([] if saved is None else [checkpoint_every])]
+        count, each = min(max_iter, trace.next_moment(now), *(now - now % size + size for size in blocks)) - now, 0.0
         if max_seconds is not None and count > 1:
             # As many steps as take a hundredth of the allowed time at the speed measured so far.
             each = seconds / max(now, 1) / max(max_seconds, 1e-9)

@@ -50,7 +50,7 @@ class Result:
         Which part of the method gave the answer of each row, for methods that have several; see :class:`Automatic`.
     inclusion_probability : array, shape (batch, n), or None
         The posterior probability of each entry of being nonzero, for methods that know it; NaN in rows where it is not
-        known.
+        known, as in those that polishing has changed.
     standard_deviation : array, shape (batch, n), or None
         The posterior standard deviation of each entry, likewise.
     swaps : array of int, shape (batch,), or None

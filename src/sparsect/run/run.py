@@ -26,12 +26,11 @@ from ..backend.checks import reject
 from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
 from ..kernels.thresholding import Kind
-from ..operators import Repeated, least_squares, polishing
+from ..operators import least_squares, polishing
 from ..problems import Problem
 from ..sets import GroupSparse, JointSparse, LevelSparse, SignalSet, Sparse
 from ..solvers import METHODS
 from ..solvers.base import Requirement, Solver, State
-from ..solvers.support_sampler import exchange
 from .convergence import DIVERGED, converged, finished
 from .result import Result
 from .snapshot import Snapshot
@@ -133,11 +132,13 @@ class Run:
         """
         x, details = self.solver.answer(problem, state)
         if self.polish:
-            if problem.structure.plain:
-                x, swaps, optimal = polishing.polish(problem.operator, problem.y, x)
-            else:
-                x, swaps, optimal = exchange(problem, x)
+            x, swaps, optimal = polishing.polish(problem.operator, problem.y, x, problem.structure)
             details = details | {"swaps": swaps, "swap_optimal": optimal}
+            unknown = from_numpy(swaps > 0, x)[:, None]
+            for name in {"inclusion_probability", "standard_deviation"} & details.keys():
+                # They belong to the support before.
+                xp = namespace(details[name])
+                details[name] = xp.where(unknown, xp.full_like(details[name], float("nan")), details[name])
         elif self.refit and not self.solver.fitted:
             x = least_squares.refit(problem.operator, problem.y, x, problem.structure)
         return x, details
@@ -255,9 +256,7 @@ class Run:
 
 def _check_needs(problem: Problem, solver: Solver) -> None:
     """Reject a problem that the solver cannot handle before anything is computed."""
-    operator = problem.operator
-    if isinstance(operator, Repeated):
-        operator = operator.inner
+    operator = problem.operator.inner
     missing = {
         Requirement.DENSE: not operator.is_dense,
         Requirement.SPECTRUM: not operator.is_dense and operator.frame_bound is None,
@@ -274,11 +273,9 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
 
 def _check_polish(problem: Problem) -> None:
     """Reject problems whose supports cannot be improved by exchanges of single columns."""
-    A, joint = problem.structure, problem.times is not None
-    operator = problem.operator.inner if isinstance(problem.operator, Repeated) else problem.operator
-    if not (A.plain or (A.kinds == {Kind.BOUNDS} and A.nonnegative) or (joint and A.kinds == {Kind.GROUPS})):
-        raise reject("polish", "True with groups, levels, bounds or a set of your own", "False for such a set")
-    if not operator.is_dense:
+    if Kind.OWN in problem.structure.kinds:
+        raise reject("polish", "True with a set of your own", "False for such a set")
+    if not problem.operator.inner.is_dense:
         raise reject("polish", "True with a Phi that is not dense", "False for such a Phi")
 
 
