@@ -27,6 +27,7 @@ from sparsect.images.settings import tuned_for_images
 from sparsect.kernels.sparse_product import DENSE_FRACTION
 from sparsect.operators.least_squares import refit
 from sparsect.problems import Problem
+from sparsect.reporting.look import PAGE, look
 
 HERE = Path(__file__).parent
 SPARSITIES = (100, 200)
@@ -35,7 +36,9 @@ BUDGETS = (15, 30, 60, 120, 250, 500, 1000, 2000)
 PATCHES, FEWER, FEWEST = 2000, 200, 20
 # Solvers of this package whose names the picture has room for, and names that stand to the left of their point.
 NAMED = ("ormp", "admm", "difference-map", "irls", "alternating-map")
-ON_THE_LEFT = ("SPAMS lasso", "ormp")
+ON_THE_LEFT, ABOVE = ("SPAMS lasso", "ormp"), ("SPORCO BPDN",)
+# The colour of other packages.
+OTHERS = PAGE["faint"][0]
 MEMORY = """
 import json, resource, sys, time
 import numpy as np, sparsect
@@ -200,23 +203,24 @@ def time_to_match(points):
 
 
 def draw(points, path):
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
     for axes, s in zip(panels, SPARSITIES, strict=True):
         for label, by_sparsity in points.items():
             values, seconds, _ = zip(*by_sparsity[s], strict=True)
-            mine, foreign = label == ANNEALED, not label.endswith("(ours)") and label != ANNEALED
-            color = "#c1272d" if mine else "#1f5f99" if foreign else "#8a8a8a"
+            name = label.removesuffix(" (ours)")
+            mine, foreign = label == ANNEALED, label == name and label != ANNEALED
+            line = look(name).line() | ({"color": OTHERS, "markerfacecolor": OTHERS, "marker": "."} if foreign else {})
             axes.plot(
-                1e3 * np.array(seconds), values, marker="o" if mine else "s" if foreign else ".", color=color,
-                lw=2.2 if mine else 0.9, ms=5, zorder=3 if mine else 2,
+                1e3 * np.array(seconds), values, **line, lw=2.2 if mine else 0.9, ms=9 if foreign else 5.5,
+                zorder=3 if mine else 2, label=None if foreign else name,
             )  # fmt: skip
-            name = "annealed Difference Map" if mine else label.removesuffix(" (ours)")
             if not (mine or foreign or name in NAMED):
                 continue
             left = name in ON_THE_LEFT
             axes.annotate(
-                name, (1e3 * seconds[-1], values[-1]), textcoords="offset points", xytext=(-7 if left else 7, -3),
-                ha="right" if left else "left", fontsize=9.5 if mine else 8, color=color,
+                "annealed Difference Map" if mine else name, (1e3 * seconds[-1], values[-1]),
+                textcoords="offset points", xytext=(-7 if left else 7, 4 if name in ABOVE else -3),
+                ha="right" if left else "left", fontsize=9.5 if mine else 8, color=line["color"],
                 fontweight="bold" if mine else "normal",
             )  # fmt: skip
         axes.set_xscale("log")
@@ -226,7 +230,9 @@ def draw(points, path):
         axes.grid(alpha=0.25)
         axes.set_xlim(0.15, 2500)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle("blue: other packages; grey: other solvers of this one, refitted", fontsize=9, color="#555555")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    figure.suptitle("grey: other packages; solvers of this one are refitted", fontsize=9)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)
     plt.close(figure)

@@ -51,7 +51,7 @@ def calls():
     )
     found["omp, one signal, 40x80"] = lambda: sparsect.recover(small.Phi, small.y[0], 6, "omp")
     found["reconstruct, 96x96 pixels, stride 10"] = lambda: images.reconstruct(image, 40, stride=10, max_iter=30)
-    found["denoise, 96x96 pixels, stride 10"] = lambda: images.denoise(image, 0.2, stride=10, max_iter=30)
+    found["denoise, 96x96 pixels"] = lambda: images.denoise(image, 0.2)
     return found
 
 

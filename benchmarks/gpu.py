@@ -1,4 +1,4 @@
-"""What a GPU makes of it: one iteration beside its floor, accuracy by precision, learning, a large photograph, rivals.
+"""What a GPU makes of it: one iteration beside its floor, accuracy by precision, learning, photographs, rivals.
 
 Run ``python benchmarks/gpu.py TRAIN VAL`` with folders of photographs on a machine with a GPU, torch and Triton; tables
 are printed and written to results/gpu.md. The last one takes the CPU's side from results/against-peers.json. Takes
@@ -218,6 +218,24 @@ def photograph_table(folder):
             )
 
 
+def denoising_table(folder):
+    photographs = images.ImageFolder(folder, smallest=300)
+    tile = images.read_image(photographs.paths[0])
+    down, across = -(-1000 // tile.shape[0]), -(-1000 // tile.shape[1])
+    colours = np.tile(tile, (down, across, 1))[:1000, :1000]
+    sigma, rng = 25 / 255, np.random.default_rng(0)
+    yield "| | quality | seconds | PSNR (dB) | GPU memory (GiB) |"
+    yield "|---|---|---|---|---|"
+    for name, clean in (("grey", images.to_gray(colours)), ("colour", colours)):
+        noisy = (clean + sigma * rng.standard_normal(clean.shape)).astype(np.float32)
+        for quality in ("fast", "best"):
+            torch.cuda.reset_peak_memory_stats()
+            seconds = timed(lambda: images.denoise(noisy, sigma, quality=quality, device="cuda"), 3)  # noqa: B023
+            memory = torch.cuda.max_memory_allocated() / 2**30
+            found = images.denoise(noisy, sigma, quality=quality, device="cuda")
+            yield f"| {name} | {quality} | **{seconds:.2f}** | {images.psnr_db(clean, found):.2f} | {memory:.1f} |"
+
+
 def batched_omp(operator, rows, s):
     """Orthogonal matching pursuit for all rows at once: the atoms chosen so far are kept orthonormal, as in QR."""
     Phi, (batch, m) = operator.Phi, rows.shape
@@ -297,6 +315,12 @@ def main():
             "6000x4000 pixels, three channels, one of val side by side with itself; a JPEG file read and another one "
             "written; s = 100, the annealed map; in a process that has reconstructed one before.",
             photograph_table(val),
+        )
+        report.section(
+            "Denoising one megapixel",
+            "1000x1000 pixels, one photograph of val side by side with itself, sigma 25 of 255; from a NumPy array to "
+            "another.",
+            denoising_table(val),
         )
         report.section(
             "Patches a second",

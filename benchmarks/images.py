@@ -1,4 +1,4 @@
-"""Image patches at sparsity s: every method within the paper's time and without limit, beside SPAMS; and denoising.
+"""Image patches at sparsity s: every method within the paper's time and without limit, beside SPAMS.
 
 Run ``python benchmarks/images.py FOLDER`` with a folder of photographs that no dictionary was learned from; tables are
 printed and written to results/images.md. Takes about twenty minutes on two cores. Nothing else should run beside it.
@@ -14,18 +14,15 @@ from pathlib import Path
 import machine
 import numpy as np
 import spams
-from patches import IMAGES, photographs, signals
-from skimage import restoration
+from patches import IMAGES, signals
 
 import sparsect
-from sparsect import images
 from sparsect.images.settings import tuned_for_images
 from sparsect.operators.least_squares import refit
 from sparsect.paper.report import PAPER_DOG
 
 BUDGETS = (0.05, 0.1)
 SPARSITIES = (100, 200)
-SIGMA = 25 / 255
 
 
 def solvers():
@@ -37,7 +34,7 @@ def solvers():
 
 def at_moments(problem, solver, max_iter):
     """Estimates when each budget is spent and at the end, and the seconds taken."""
-    if solver.combines_steps:
+    if solver.steps_at_once > 1:
         # These do not look the same when somebody watches, or follow the time they are given: a run for each budget.
         limits = [budget * problem.batch for budget in BUDGETS] + [None]
         runs = [sparsect.solve(problem, solver, max_iter=max_iter, max_seconds=limit, record=()) for limit in limits]
@@ -88,70 +85,11 @@ def quality_table(problems):
     yield f"| SPAMS omp (order-recursive) | {' | '.join(cells)} | {', '.join(times)} | |"
 
 
-def peers(train):
-    """Non-local means and total variation of scikit-image, their one parameter tuned on other photographs."""
-
-    def nlm(image, h):
-        axis = None if image.ndim == 2 else -1
-        options = {"patch_size": 5, "patch_distance": 6, "fast_mode": True, "channel_axis": axis}
-        return restoration.denoise_nl_means(image, h=h * SIGMA, sigma=SIGMA, **options)
-
-    def tv(image, weight):
-        return restoration.denoise_tv_chambolle(image, weight=weight, channel_axis=None if image.ndim == 2 else -1)
-
-    for label, method, grid in (
-        ("non-local means", nlm, (0.4, 0.6, 0.8, 1.0)),
-        ("total variation", tv, (0.05, 0.08, 0.1, 0.13, 0.16)),
-    ):
-        best = max(
-            grid, key=lambda value: np.mean([images.psnr_db(image, method(noisy, value)) for image, noisy in train])
-        )
-        yield f"{label} ({best:g})", lambda image, method=method, best=best: method(image, best)
-
-
-def noisy_pairs(photographs, rng):
-    for image in photographs:
-        yield image, (image + SIGMA * rng.standard_normal(image.shape)).astype(np.float32)
-
-
-def denoising_table(folder):
-    rng = np.random.default_rng(0)
-    tuning = list(noisy_pairs(list(photographs(folder))[:4], rng))
-    names = ("camera", "chelsea", "coffee", "astronaut", "rocket")
-    pairs = list(noisy_pairs([images.sample(name) for name in names], rng))
-    yield "| PSNR (dB) | " + " | ".join(names) + " | seconds, all |"
-    yield "|---|" + "---|" * (len(names) + 1)
-    yield "| noisy | " + " | ".join(f"{images.psnr_db(image, noisy):.2f}" for image, noisy in pairs) + " | |"
-    methods = [("sparsect denoise", lambda image: images.denoise(image, SIGMA)), *peers(tuning)]
-    for label, method in methods:
-        start = time.perf_counter()
-        cells = [f"{images.psnr_db(image, method(noisy)):.2f}" for image, noisy in pairs]
-        yield f"| {label} | {' | '.join(cells)} | {time.perf_counter() - start:.1f} |"
-
-
-def inpainting_table():
-    rng = np.random.default_rng(1)
-    names = ("camera", "chelsea", "coffee")
-    shown = [images.resize(images.to_gray(images.sample(name)), 256) for name in names]
-    yield "| PSNR (dB) of the whole image | " + " | ".join(names) + " | seconds, all |"
-    yield "|---|" + "---|" * (len(names) + 1)
-    masks = [rng.random(image.shape) < 0.5 for image in shown]
-    for label, method in (
-        ("sparsect inpaint", images.inpaint),
-        ("scikit-image inpaint_biharmonic", restoration.inpaint_biharmonic),
-    ):
-        start = time.perf_counter()
-        filled = [method(np.where(mask, np.float32(0), image), mask) for image, mask in zip(shown, masks, strict=True)]
-        seconds = time.perf_counter() - start
-        cells = [f"{images.psnr_db(image, whole):.2f}" for image, whole in zip(shown, filled, strict=True)]
-        yield f"| {label} | {' | '.join(cells)} | {seconds:.1f} |"
-
-
 def main():
     folder = sys.argv[1]
     path = Path(__file__).parent / "results" / "images.md"
-    packages = ("numpy", "scipy", "numba", "scikit-image", "spams-bin")
-    with machine.Report(path, "Image patches, denoising, inpainting", packages) as report:
+    packages = ("numpy", "scipy", "numba", "spams-bin")
+    with machine.Report(path, "Image patches", packages) as report:
         dictionary, rows = sparsect.load_dictionary(), signals(folder)
         problems = [sparsect.Problem(dictionary.operator, rows, s) for s in SPARSITIES]
         dictionary.operator.pseudo_inverse  # noqa: B018  factored before anything is timed, as amortised in the paper
@@ -163,17 +101,6 @@ def main():
             "squares on the support. Difference-map, admm and irls have the parameters that ship for images, tuned on "
             "training photographs. Without limit: 1,000 iterations (irls 50). Time: that without limit, no refit.",
             quality_table(problems),
-        )
-        report.section(
-            "Denoising",
-            "Sample photographs with white noise of standard deviation 25 of 255, known to every method. The parameter "
-            "of the scikit-image methods, in brackets, was chosen on four other photographs.",
-            denoising_table(folder),
-        )
-        report.section(
-            "Inpainting",
-            "Half of the pixels missing at random, photographs grey and 256 pixels wide.",
-            inpainting_table(),
         )
 
 

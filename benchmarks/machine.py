@@ -31,12 +31,8 @@ class Report:
     def __exit__(self, kind, *_):
         if kind is not None:
             return
-        versions = ", ".join(f"{name} {version(name)}" for name in self._packages)
-        versions = f"sparsect {sparsect.__version__}, {versions}"
         minutes = (time.monotonic() - self._start) / 60
-        gpu = f"{self._gpu}; " if self._gpu else ""
-        machine = f"{gpu}{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
-        self._add("", f"{machine}, {versions}; {minutes:.1f} minutes.")
+        self._add("", f"{described(self._packages, self._gpu)}; {minutes:.1f} minutes.")
         with replacing(self._path) as temporary:
             temporary.write_text("\n".join(self._lines) + "\n")
 
@@ -44,6 +40,13 @@ class Report:
         for line in lines:
             print(line, flush=True)
             self._lines.append(line)
+
+
+def described(packages, gpu=None):
+    """The machine and the versions of Python, sparsect and other packages, in one line."""
+    versions = ", ".join([f"sparsect {sparsect.__version__}", *(f"{name} {version(name)}" for name in packages)])
+    device = f"{gpu}; " if gpu else ""
+    return f"{device}{_processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}"
 
 
 def _processor():

@@ -30,6 +30,7 @@ from sparsect.backend.processes import processes
 from sparsect.images.settings import tuned_for_images
 from sparsect.operators.least_squares import refit
 from sparsect.operators.polishing import polish
+from sparsect.sets import Sparse
 
 HERE = Path(__file__).parent
 SEED, PROBLEMS = 17_000_000, 10
@@ -186,7 +187,8 @@ def measured(label, methods, seed, problems, folder):
             if not fitted and method not in (YARDSTICK, UNKNOWN):
                 scores[f"{method}, refitted"] = case.score(refit(unit, case.y, z))
             if method in sparsect.METHODS:
-                scores[f"{method}, polished"] = case.score(polish(unit, case.y, z)[0])
+                limit = Sparse(case.kind.sparsity).structure(unit.shape[1])
+                scores[f"{method}, polished"] = case.score(polish(unit, case.y, z, limit)[0])
         rows.append({"kind": label, "method": method, "scores": scores, "seconds": seconds, "source": dict(source)})
     return rows
 
