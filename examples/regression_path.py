@@ -1,4 +1,8 @@
-"""Which features explain how diabetes progresses: a path of best subsets, cross-validated.
+"""
+A path of regressions
+=====================
+
+Which features explain how diabetes progresses: a path of best subsets, cross-validated.
 
 Run ``python examples/regression_path.py``. The features are the ten measurements of scikit-learn's diabetes data, their
 squares and products. The picture, regression_path.png, shows the errors of all sizes and the coefficients.
@@ -33,7 +37,7 @@ def main():
     X, y = products.fit_transform(data.data), data.target
     names = products[1].get_feature_names_out(data.feature_names)
 
-    model = SparseRegressorCV(range(21), cv=KFold(10, shuffle=True, random_state=0), one_standard_error=True).fit(X, y)
+    model = SparseRegressorCV(range(21), cv=KFold(10, shuffle=True, random_state=0), rule="significant").fit(X, y)
     print(f"{model.sparsity_} of {len(names)} features:")
     for feature in np.flatnonzero(model.support_):
         probability = model.inclusion_probability_[feature]
