@@ -30,7 +30,7 @@ test-fast: .venv/installed-dev  ## the tests that take less than a minute togeth
 test-torch: .venv/installed-torch  ## run the array-library tests on torch (CPU)
 	$(BIN)/pytest -q tests/backend/test_libraries.py --library torch
 
-test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs and on one thread
+test-machines: .venv/installed-dev  ## run the numerical tests as on other CPUs, on one thread, and with NaN in new memory
 	$(BIN)/python tests/machines.py
 
 test-gpu:  ## run the tests for a GPU, with the Python that has torch for it (GPU_PYTHON=...)
