@@ -132,6 +132,11 @@ class TestRecovery:
             with pytest.raises(InputError, match=f"one of auto, .*got '{method}', which does not take"):
                 recover(Phi, y, chosen, method)
 
+    def test_a_single_time_is_joint_too(self, rng):
+        Phi, y = rng.standard_normal((20, 30)), rng.standard_normal((1, 20))
+        with pytest.raises(InputError, match="got 'lars', which does not take groups or joint supports"):
+            recover(Phi, y, sets.JointSparse(3), "lars")
+
     @pytest.mark.parametrize("kind", ["nonnegative", "groups"])
     def test_admm_with_a_small_penalty(self, rng, kind):
         chosen, Phi, y, x = signals(rng, kind)

@@ -8,6 +8,7 @@ import scipy.sparse.linalg
 
 import sparsect
 from sparsect import Automatic
+from sparsect.operators.polishing import polish
 
 pytestmark = pytest.mark.numerical
 
@@ -63,6 +64,37 @@ class TestEasyRows:
         result = sparsect.recover(problem.Phi, problem.y * np.array([[0.0], [1.0]]), 4)
         assert not result.x[0].any()
         np.testing.assert_allclose(result.x[1], problem.x[1], atol=1e-10)
+
+
+class TestMessages:
+    """Random-like matrices and strong noise."""
+
+    def test_probabilities_add_up_to_the_number_of_nonzeros(self, rng):
+        Phi = rng.standard_normal((30, 48))
+        x, y = measured(rng, Phi, 5, 0.8, batch=60)
+        result = sparsect.recover(Phi, y, 5, check_fit=False)
+        rows = result.source == "messages"
+        assert np.count_nonzero(rows) > 40
+        chances, true = result.inclusion_probability[rows], x[rows] != 0
+        np.testing.assert_allclose(chances.sum(axis=1), 5, atol=0.01)
+        # Of those that are probably nonzero, as many are as the probabilities say.
+        likely = chances > 0.7
+        assert abs(true[likely].mean() - chances[likely].mean()) < 0.15
+
+    def test_an_unknown_number_of_nonzeros_has_probabilities_too(self, rng):
+        Phi = rng.standard_normal((60, 150))
+        x, y = measured(rng, Phi, 6, 0.1, batch=4)
+        result = sparsect.recover(Phi, y, "auto")
+        assert (result.inclusion_probability[x != 0] > 0.9).all()
+        assert (result.standard_deviation[x != 0] > 0).all()
+        assert result.inclusion_probability[x == 0].mean() < 0.02
+
+    @pytest.mark.parametrize("coherent", [False, True])
+    def test_noise_has_hardly_any_nonzeros(self, rng, coherent):
+        Phi = correlated(rng, 60, 150, 0.95) if coherent else rng.standard_normal((60, 150))
+        with pytest.warns(sparsect.PoorFitWarning, match="stand out from the noise: give the number"):
+            result = sparsect.recover(Phi, rng.standard_normal((30, 60)), "auto")
+        assert np.median(np.count_nonzero(result.x, axis=1)) <= 2
 
 
 class TestCoherentColumns:
@@ -237,6 +269,13 @@ class TestPolish:
                 columns = Phi[:, sorted(support - {leaving} | {entering})]
                 fitted = columns @ np.linalg.lstsq(columns, y[row], rcond=None)[0]
                 assert np.linalg.norm(fitted - y[row]) >= result.residual_norm[row] - 1e-9
+
+    def test_nothing_is_claimed_of_no_support(self, rng):
+        operator, y = sparsect.as_operator(rng.standard_normal((9, 13))), rng.standard_normal((2, 9))
+        y[1] = 0
+        _, swaps, optimal = polish(operator, y, np.zeros((2, 13)), sparsect.sets.Sparse(3).structure(13))
+        assert swaps.tolist() == [0, 0]
+        assert optimal.tolist() == [False, True]
 
     def test_nothing_is_claimed_of_a_support_that_was_changed(self, rng):
         problem = sparsect.random_problem(20, 60, 5, snr_db=3, batch=30, rng=rng)

@@ -53,8 +53,14 @@ def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tupl
         Whether no exchange of one column or group lowers the residual any more. False if a nonzero is at its bound:
         then this is not known.
     """
-    if not structure.plain:
-        return _polish_units(operator, y, x, structure)
+    polished, swaps, optimal = (_polish_columns if structure.plain else _polish_units)(operator, y, x, structure)
+    # A row without nonzeros has nothing to exchange, but any column would lower its residual.
+    empty = ~to_numpy(namespace(polished).any(polished != 0, axis=-1)) & (to_numpy(norm(y)) > 0)
+    return polished, swaps, optimal & ~empty
+
+
+def _polish_columns(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Polish supports that are limited in their number alone."""
     n = operator.shape[1]
     gram, squares = gram_in_memory(operator)
     b, energy = correlations(operator, y)

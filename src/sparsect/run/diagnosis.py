@@ -77,8 +77,11 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
         return
     zero = poor & ~to_numpy(result.support).reshape(problem.batch, -1).any(axis=1)
     poor &= ~zero
-    advice = _advice(problem, solver, result, scaled)
-    if zero.any():
+    learned = solver.finds_sparsity or result.sparsity == "auto"
+    advice = "give the number of nonzeros" if learned else _advice(problem, solver, result, scaled)
+    if zero.any() and learned:
+        yield f"{_count(zero)} zero, because no nonzeros stand out from the noise: {advice}"
+    elif zero.any():
         yield f"{_count(zero)} zero although y is not: {advice}"
     if poor.any():
         with np.errstate(divide="ignore"):

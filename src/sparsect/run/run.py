@@ -263,7 +263,9 @@ def _check_needs(problem: Problem, solver: Solver) -> None:
         Requirement.REAL: is_complex(problem.y),
         Requirement.HOST: not is_numpy(namespace(problem.y)),
     }
-    for kind in sorted(problem.structure.kinds - solver.takes, key=lambda kind: kind.value):
+    # The support of a single time is plain, but belongs to a set of joint supports all the same.
+    joint = frozenset() if problem.times is None else frozenset({Kind.GROUPS})
+    for kind in sorted((problem.structure.kinds | joint) - solver.takes, key=lambda kind: kind.value):
         able = ", ".join(name for name, other in METHODS.items() if kind in other.takes)
         raise reject("method", f"{solver.name!r}, which does not take {kind.value}", f"one of {able}")
     for need in solver.needs:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
-from ...backend.arrays import Array, FloatArray, is_single, namespace, on_host, to_numpy
+from ...backend.arrays import Array, FloatArray, is_complex, is_single, namespace, on_host, to_numpy
 from ...backend.checks import choice, reject, truth_value
-from ...backend.norms import norm
+from ...backend.norms import norm, squared_norm
 from ...kernels.search import search_steps
 from ...kernels.thresholding import Kind, project
 from ...operators.least_squares import refit
@@ -21,6 +22,7 @@ from ...sets import Relaxed
 from ...sets.data import DataProjection
 from ..base import Solver, in_blocks, kept_where_done
 from ..vamp import expected_share
+from .certainty import of_messages
 from .messages import MESSAGES, PRIOR, message_step
 from .schedule import ALPHA, Plan
 from .search import CHANGING, RELAXATION, search_step
@@ -33,11 +35,14 @@ WORSE = 4.0
 BETTER = 0.1
 # If the number of nonzeros is not known, entries below this fraction of the largest one are dropped.
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
+# Then, posterior means must also explain more of ||y||^2 than the best of n columns does if y is noise, which is
+# 2 log(n) / m for real data, but at most this.
+MOST_BY_CHANCE = 0.9
 
 
 @dataclass(frozen=True)
 class AnnealedDifferenceMap(Solver):
-    """The annealed Difference Map, the default method.
+    """The annealed Difference Map, the part of the default method that searches.
 
     It is the Difference Map at beta = 1, over-relaxed, with a relaxed data set that hardens during the run. It has no
     parameters to tune. One step is::
@@ -234,14 +239,30 @@ class AnnealedDifferenceMap(Solver):
         after_messages = (misfit <= WORSE * least) & (misfit <= norm(problem.y))
         sound = xp.where(state.passes_messages, after_messages, after_search)
         answer = xp.where((sound | ~state.averaged)[:, None], state.sparse, average)
-        return self._significant(state, answer) if self.learn_sparsity else answer
+        return self._significant(problem, state, answer) if self.learn_sparsity else answer
 
-    def _significant(self, state: AnnealedState, answer: Array) -> Array:
-        """Drop negligible entries in rows where the search has found a point of both sets."""
+    def _significant(self, problem: Problem, state: AnnealedState, answer: Array) -> Array:
+        """Drop negligible entries of points of both sets, and posterior means that noise alone explains."""
         xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
-        kept = (size > least * xp.max(size, axis=-1)[:, None]) | state.passes_messages[:, None]
+        large = size > least * xp.max(size, axis=-1)[:, None]
+        m, n = problem.operator.shape
+        chance = min((1 if is_complex(answer) else 2) * math.log(n) / m, MOST_BY_CHANCE)
+        left = squared_norm(problem.operator.forward(answer) - problem.y)
+        explains = (left < (1 - chance) * squared_norm(problem.y))[:, None]
+        kept = xp.where(state.passes_messages[:, None], explains, large)
         return xp.where(kept, answer, xp.zeros_like(answer))
+
+    def answer(self, problem: Problem, state: AnnealedState) -> tuple[Array, dict[str, Array]]:
+        """Return the estimate and, for recovery, the probabilities of nonzeros and their standard deviations."""
+        x = self.estimate(problem, state)
+        if self.goal == "approximation":
+            return x, {}
+        xp = namespace(x)
+        _, inclusion, deviation = of_messages(state, x, problem.structure, sized=not self.learn_sparsity)
+        # Rows without nonzeros have found nothing but noise.
+        inclusion = xp.where(xp.any(x != 0, axis=-1)[:, None], inclusion, xp.zeros_like(inclusion))
+        return x, {"inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
 def _taken(state: AnnealedState) -> float:

@@ -18,6 +18,7 @@ from ...operators.least_squares import refit
 from ...operators.polishing import can_polish, few_supports, marked, polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
+from ..annealed.certainty import of_messages
 from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
 from ..base import Solver, State, chosen
@@ -34,7 +35,7 @@ from ..support_sampler import (
     sweeps,
     widened,
 )
-from .certainty import among_copies, of_messages
+from .copies import among_copies
 from .easy import EXACT, Easy, solve_easy
 from .exhaustive import solve_exactly
 from .most_probable import WORSE, mean_given_support
