@@ -153,6 +153,11 @@ class TestSparseRegressor:
         np.testing.assert_allclose(weighted.coef_, repeated.coef_)
         np.testing.assert_allclose(weighted.intercept_, repeated.intercept_)
 
+    def test_relative_weights(self, data):
+        X, y = data[:2]
+        with pytest.warns(UserWarning, match="counts 100 samples as 1: multiply relative weights by 100"):
+            SparseRegressor(5).fit(X, y, np.full(100, 0.01))
+
     def test_several_targets(self):
         rng = np.random.default_rng(1)
         X = rng.standard_normal((80, 30))
@@ -343,6 +348,16 @@ class TestSparseRegressorCV:
         y = X[:, 3] + 0.3 * X[:, 8] + np.repeat([0.2, 0.3, 0.5, 1.0, 3.0], 100) * rng.standard_normal(500)
         chosen = [SparseRegressorCV(rule=rule).fit(X, y) for rule in ("one standard error", "significant")]
         assert [np.flatnonzero(model.support_).tolist() for model in chosen] == [[], [3, 8]]
+
+    def test_folds_without_weights(self, data):
+        X, y = data[:2]
+        weights = np.repeat([1.0, 0.0, 1.0], [40, 30, 30])
+        halves = [(np.arange(40, 70), np.arange(40)), (np.arange(40), np.arange(70, 100))]
+        fitted = SparseRegressorCV([1, 2, 3], cv=halves).fit(X, y, weights)
+        assert "split0_error" in fitted.cv_results_
+        assert "split1_error" not in fitted.cv_results_
+        with pytest.raises(InputError, match="`sample_weight` must be positive for some of both, got only zeros"):
+            SparseRegressorCV([1, 2, 3], cv=halves[:1]).fit(X, y, weights)
 
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
@@ -24,6 +25,8 @@ from .subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs, 
 FIRST = 16
 # A squared residual of this part of the squared norm of the targets is an exact fit.
 EXACT = 1e-14
+# Weights with a smaller mean are probably relative ones.
+RELATIVE = 0.1
 
 
 def largest_size(samples: float, features: int) -> int:
@@ -145,6 +148,11 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         check_magnitude("X", X)
         check_magnitude("y", Y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        count, total = np.count_nonzero(weights), weights.sum()
+        if 0 < total < RELATIVE * count:
+            advice = f"multiply relative weights by {count / total:.3g}"
+            text = f"`sample_weight` counts {count} samples as {total:.3g}: {advice}"
+            warnings.warn(text, UserWarning, stacklevel=3)
         self._dtype, self._single = X.dtype, Y.ndim == 1
         X, Y = (np.asarray(array, dtype=np.float64) for array in (X, Y[:, None] if self._single else Y))
         return Samples(X, Y, weights, self.fit_intercept)
@@ -339,7 +347,8 @@ class SparseRegressor(SubsetRegressor):
         y : array, shape (n_samples,) or (n_samples, n_targets)
             The targets.
         sample_weight : array, shape (n_samples,), optional
-            Weights of the samples. A sample of weight 2 counts like two samples.
+            Weights of the samples. A sample of weight 2 counts like two samples, so relative weights should have a mean
+            of 1.
 
         Returns
         -------

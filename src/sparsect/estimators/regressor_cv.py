@@ -159,7 +159,15 @@ class SparseRegressorCV(SubsetRegressor):
         """
         rule = choice("rule", self.rule, ("least", "one standard error", "significant"))
         samples = self._samples(X, y, sample_weight)
-        splits = [split for split in check_cv(self.cv).split(samples.X, samples.Y) if samples.weights[split[1]].any()]
+        weighted = samples.weights > 0
+        splits = [
+            split
+            for split in check_cv(self.cv).split(samples.X, samples.Y)
+            if all(weighted[part].any() for part in split)
+        ]
+        if not splits:
+            got = "only zeros for the training or the test samples of each fold"
+            raise reject("sample_weight", got, "positive for some of both")
         sizes = self._sizes(samples, min(samples.weights[train].sum() for train, _ in splits))
         ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
@@ -242,7 +250,8 @@ class SparseRegressorCV(SubsetRegressor):
         if self.sizes is None:
             return list(range(min(largest_size(count, most), VALIDATED) + 1))
         if np.ndim(self.sizes) != 1 or len(self.sizes) == 0:
-            raise reject("sizes", f"an object of type {type(self.sizes).__name__}", "a list of whole numbers")
+            given = "no numbers" if np.ndim(self.sizes) == 1 else f"an object of type {type(self.sizes).__name__}"
+            raise reject("sizes", given, "a list of whole numbers")
         return sorted({whole_number("sizes", size, 0, most) for size in self.sizes})
 
     def _errors(

@@ -8,6 +8,7 @@ from ...backend.arrays import Array, to_numpy
 from ...problems import Problem
 from ..support_sampler import narrow
 
+
 def among_copies(problem: Problem, x: Array, inclusion: Array, deviation: Array) -> tuple[Array, Array]:
     """Share the probability of a nonzero equally among the columns that are multiples of its own.
 
