@@ -23,8 +23,9 @@ from .run.result import Result, joined
 from .run.trace import Clock
 from .sets import SignalSet
 from .solvers import AnnealedDifferenceMap, Automatic
+from .solvers.annealed.solver import by_chance
 from .solvers.automatic.easy import EXACT
-from .solvers.automatic.plan import SAMPLED, SEARCH_ONLY, stages_for
+from .solvers.automatic.plan import SAMPLED, STAGES, stages_for
 from .solvers.base import Solver
 from .solvers.support_sampler import FLOOR
 
@@ -135,7 +136,7 @@ def _is_sampled(problem: Problem) -> bool:
     """Whether the default method samples supports of a few nonzeros; those of groups only in main memory."""
     if _has_groups(problem) and not is_numpy(namespace(problem.y)):
         return False
-    return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is not SEARCH_ONLY
+    return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is STAGES["recovery"]
 
 
 def _has_groups(problem: Problem) -> bool:
@@ -183,7 +184,11 @@ def most_likely(problem: Problem) -> IntArray:
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]
-    return likely if problem.times in (None, 1) else _without_excess(problem, likely)
+    if problem.times not in (None, 1):
+        return _without_excess(problem, likely)
+    # One nonzero must explain more than the best of n columns does if y is noise.
+    explained = np.max(np.abs(b) ** 2 / np.where(squares > 0, squares, np.inf), axis=1)
+    return np.where((likely == 1) & (explained <= by_chance(b, m) * energy), 0, likely)
 
 
 def _without_excess(problem: Problem, likely: IntArray) -> IntArray:

@@ -7,6 +7,7 @@ import numpy as np
 from ...backend.arrays import Array, epsilon, from_numpy, is_complex, namespace
 from ...kernels.posterior import posterior
 from ...kernels.thresholding import Structure
+from ..vamp import expected_share
 from .state import AnnealedState
 
 # Newton steps for the odds of nonzeros given their number, and the longest step of the log odds.
@@ -60,6 +61,25 @@ def of_messages(
     exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
     corrected = xp.where(is_mean & sound, share * x, x)
     return corrected, xp.where(rows, share * active, certain), xp.where(rows, xp.sqrt(variance), exact)
+
+
+def expects_few(search: AnnealedState, structure: Structure) -> Array:
+    """Whether the messages of each row expect about as many nonzeros as there are.
+
+    Parameters
+    ----------
+    search : AnnealedState
+        The state of the search.
+    structure : Structure
+        What x may look like.
+
+    Returns
+    -------
+    array of bool, shape (batch,)
+        False for rows that have not found x.
+    """
+    share = sum(structure.counts) / structure.layout.count
+    return expected_share(structure, search.density) <= EXCESS * share
 
 
 def _share_given_size(active: Array, structure: Structure) -> tuple[Array, Array]:

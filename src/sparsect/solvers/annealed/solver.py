@@ -35,8 +35,7 @@ WORSE = 4.0
 BETTER = 0.1
 # If the number of nonzeros is not known, entries below this fraction of the largest one are dropped.
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
-# Then, posterior means must also explain more of ||y||^2 than the best of n columns does if y is noise, which is
-# 2 log(n) / m for real data, but at most this.
+# Then, posterior means must also explain more of ||y||^2 than a column does by chance, but not more than this part.
 MOST_BY_CHANCE = 0.9
 
 
@@ -246,10 +245,8 @@ class AnnealedDifferenceMap(Solver):
         xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
         large = size > least * xp.max(size, axis=-1)[:, None]
-        m, n = problem.operator.shape
-        chance = min((1 if is_complex(answer) else 2) * math.log(n) / m, MOST_BY_CHANCE)
         left = squared_norm(problem.operator.forward(answer) - problem.y)
-        explains = (left < (1 - chance) * squared_norm(problem.y))[:, None]
+        explains = (left < (1 - by_chance(answer, problem.operator.shape[0])) * squared_norm(problem.y))[:, None]
         kept = xp.where(state.passes_messages[:, None], explains, large)
         return xp.where(kept, answer, xp.zeros_like(answer))
 
@@ -263,6 +260,24 @@ class AnnealedDifferenceMap(Solver):
         # Rows without nonzeros have found nothing but noise.
         inclusion = xp.where(xp.any(x != 0, axis=-1)[:, None], inclusion, xp.zeros_like(inclusion))
         return x, {"inclusion_probability": inclusion, "standard_deviation": deviation}
+
+
+def by_chance(x: Array, m: int) -> float:
+    """Return which part of ||y||^2 the best of n columns explains if y is noise.
+
+    Parameters
+    ----------
+    x : array, shape (batch, n)
+        Signals, real or complex.
+    m : int
+        The number of measurements.
+
+    Returns
+    -------
+    float
+        2 log(n) / m, or half of it for complex signals, but less than 1.
+    """
+    return min((1 if is_complex(x) else 2) * math.log(x.shape[-1]) / m, MOST_BY_CHANCE)
 
 
 def _taken(state: AnnealedState) -> float:

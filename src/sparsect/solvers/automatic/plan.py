@@ -15,6 +15,9 @@ COHERENT, EXPECTED, HIGHEST = 0.5, 1.25, 0.9
 SAMPLED = {"recovery": 64.0, "approximation": 16.0}
 # The largest number of columns whose Gram matrix is kept in memory.
 COLUMNS = 8192
+# What messages neglect vanishes only as Phi grows. Even if Phi is like a random matrix, supports are sampled with up to
+# the first number of measurements, and in rows that messages have not explained up to the second.
+FEW, MODERATE = 48, 128
 
 
 class Task(Enum):
@@ -77,6 +80,13 @@ STAGES = {
         Stage(Task.CHAIN, 0.7, 0.85),
         Stage(Task.CHAIN, 0.85, 1.0),
     ),
+    # Chains are for rows in which messages expect far too many nonzeros.
+    "check": (
+        Stage(Task.SEARCH, 0.0, 0.7),
+        Stage(Task.CHECK, 0.7, 0.8),
+        Stage(Task.CHAIN, 0.8, 0.9),
+        Stage(Task.CHAIN, 0.9, 1.0),
+    ),
     "approximation": (
         Stage(Task.SEARCH, 0.0, 0.4),
         Stage(Task.CHAIN, 0.4, 0.55),
@@ -109,6 +119,7 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
         return SEARCH_ONLY
     random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))
-    if goal == "recovery" and operator.coherence <= random:
-        return SEARCH_ONLY
+    # Columns that are orthogonal, or zero, are no task for chains.
+    if goal == "recovery" and operator.coherence <= (random if m > FEW else 0.0):
+        return STAGES["check"] if FEW < m <= MODERATE else SEARCH_ONLY
     return STAGES[goal]

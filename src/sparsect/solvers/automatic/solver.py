@@ -18,7 +18,7 @@ from ...operators.least_squares import refit
 from ...operators.polishing import can_polish, few_supports, marked, polish, small_enough
 from ...problems import Problem
 from ..annealed import AnnealedDifferenceMap
-from ..annealed.certainty import of_messages
+from ..annealed.certainty import expects_few, of_messages
 from ..annealed.schedule import ALPHA
 from ..annealed.state import AnnealedState
 from ..base import Solver, State, chosen
@@ -39,7 +39,7 @@ from .copies import among_copies
 from .easy import EXACT, Easy, solve_easy
 from .exhaustive import solve_exactly
 from .most_probable import WORSE, mean_given_support
-from .plan import Stage, Task, stages_for
+from .plan import SEARCH_ONLY, STAGES, Stage, Task, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
 DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
@@ -158,8 +158,9 @@ class Automatic(Solver):
         """Solve the easy rows, and start the parts that the others need."""
         y = problem.y
         none = np.zeros((problem.batch, problem.operator.shape[1]))
-        easy = Easy(none, none, none, np.zeros(problem.batch, dtype=bool))
-        if problem.structure.plain and self.goal == "recovery" and problem.operator.is_dense:
+        nothing = not sum(problem.structure.counts)
+        easy = Easy(none, none, none, np.full(problem.batch, nothing))
+        if problem.structure.plain and self.goal == "recovery" and problem.operator.is_dense and not nothing:
             easy = solve_easy(problem)
             if not easy.solved.all() and few_supports(*problem.operator.shape, problem.sparsity):
                 rows = ~easy.solved
@@ -184,6 +185,7 @@ class Automatic(Solver):
             settled=from_numpy(solved, y),
             failed=from_numpy(np.zeros(problem.batch, dtype=bool), y),
             stage=np.zeros(problem.batch, dtype=np.int64),
+            taken=np.zeros(problem.batch, dtype=np.int64),
             criterion=size,
             scale=size if search is None else search.scale,
             unchanged=narrow(solved.astype(np.float64), y),
@@ -207,13 +209,22 @@ class Automatic(Solver):
             if number > int(state.stage[0]):
                 state = self._begun(problem, state, stage, number)
             if stage.task is Task.SEARCH:
-                after = self._searched(problem, state, goal, parts, last=stage is stages[-1])
+                after = self._searched(problem, state, goal, parts, stages)
             else:
                 after = self._sampled(problem, state, stage, parts)
             # Rows that have settled stay as they are, however many steps are taken at once.
-            settled = on_host(problem.y) and bool(to_numpy(state.settled).any())
-            state = chosen(state.settled, state, after) if settled else after
+            settled = to_numpy(state.settled)
+            taken = state.taken + np.where(settled, 0, self._steps_of(stage, state, after, len(parts)))
+            state = chosen(state.settled, state, after) if on_host(problem.y) and settled.any() else after
+            state = dataclasses.replace(state, taken=taken)
         return cast(AutomaticState, state)
+
+    def _steps_of(self, stage: Stage, before: AutomaticState, after: AutomaticState, steps: int) -> Any:
+        """Return the steps that rows have taken in a stage; those of a search stop by themselves."""
+        if stage.task is not Task.SEARCH:
+            return steps
+        searches = (cast(AnnealedState, state.search) for state in (after, before))
+        return np.subtract(*(to_numpy(search.taken).astype(np.int64) for search in searches))
 
     def _begun(self, problem: Problem, state: AutomaticState, stage: Stage, number: int) -> AutomaticState:
         """Begin a stage: the running chain ends, and rows settle whose chains agree."""
@@ -222,7 +233,7 @@ class Automatic(Solver):
             sampler = concluded(self._cold(problem, state), sampler, number)
             if self.goal == "recovery":
                 xp = namespace(problem.y)
-                settled = placed(sampler.settled, problem.y)
+                settled = cast(Array, settled) | placed(sampler.settled, problem.y)
                 unchanged = xp.where(settled, xp.full_like(unchanged, float("inf")), unchanged)
             if stage.task is Task.CHECK:
                 sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
@@ -240,13 +251,21 @@ class Automatic(Solver):
         return problem.with_noise_norm(COLD * misfit)
 
     def _searched(
-        self, problem: Problem, state: AutomaticState, goal: FloatArray, parts: Sequence[float], last: bool
+        self,
+        problem: Problem,
+        state: AutomaticState,
+        goal: FloatArray,
+        parts: Sequence[float],
+        stages: tuple[Stage, ...],
     ) -> AutomaticState:
-        """Take steps of the map; rows whose messages settle are finished only if this is the ``last`` stage."""
+        """Take steps of the map; rows whose messages settle are finished unless chains are to check them."""
         search = self._map.steps(problem, state.search, goal, parts)
         found: dict[str, Any] = {"criterion": search.criterion, "unchanged": search.unchanged}
-        if last:
+        if stages is SEARCH_ONLY:
             found |= {"settled": search.settled, "failed": search.failed}
+        elif stages is STAGES["check"]:
+            sound = cast(Array, search.settled) & expects_few(search, problem.structure)
+            found["settled"] = cast(Array, state.settled) | sound
         else:
             xp = namespace(search.criterion)
             found["criterion"] = xp.where(search.passes_messages, search.scale, search.criterion)
