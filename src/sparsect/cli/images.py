@@ -116,7 +116,8 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     runs = [(sparsity, method) for sparsity in sparsities for method in solvers]
     with bar:
         for number, (sparsity, method) in enumerate(runs):
-            bar.update(task, description=f"{sparsity} atoms, {method} ({number + 1} of {len(runs)})")
+            first = ", compiled on first use" if sparsity == sparsities[0] else ""
+            bar.update(task, description=f"{sparsity} atoms, {method}{first} ({number + 1} of {len(runs)})")
 
             def advance(done: int, total: int, before: int = number) -> None:
                 bar.update(task, completed=before * total + done, total=len(runs) * total)
@@ -169,8 +170,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     if options["quiet"]:
         return
     console = Console()
+    limit = f"{options['max_iter']} iterations" + ("" if seconds is None else f" or {1000 * seconds:g} ms per patch")
     for sparsity in ranked:
-        title = f"{name}: {original.shape[1]}x{original.shape[0]} pixels, {sparsity} atoms per patch"
+        size = f"{original.shape[1]}x{original.shape[0]} pixels"
+        title = f"{name}: {size}, {sparsity} atoms per patch, at most {limit}"
         lines = [row[1:] for row in rows if row[0] == str(sparsity)]
         console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms per patch"), lines))
     for remark in remarks:

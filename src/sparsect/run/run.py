@@ -27,6 +27,7 @@ from ..backend.devices import too_many_rows, wait_for
 from ..backend.engines import LARGE
 from ..kernels.thresholding import Kind
 from ..operators import least_squares, polishing
+from ..operators.polishing import few_supports
 from ..problems import Problem
 from ..sets import GroupSparse, JointSparse, LevelSparse, SignalSet, Sparse
 from ..solvers import METHODS
@@ -37,8 +38,11 @@ from .snapshot import Snapshot
 from .state import FinishedRows, RunState, is_stable, steps_taken
 from .trace import Clock
 
-# The shape of the problem on which kernels are compiled.
-TINY = (8, 12)
+# The problems on which kernels are compiled, as rows and columns of Phi and nonzeros. The default method looks at all
+# supports of the first, and does nothing else; of the second, there are too many for that.
+TINY, SMALL = (8, 12, 3), (24, 64, 6)
+# The steps taken on them, as fractions of a run: enough for each of its stages.
+STEPS = tuple(np.linspace(0, 1, 21).tolist())
 
 
 class Run:
@@ -76,8 +80,9 @@ class Run:
             _check_polish(problem)
         if solver.compiled and solver.scales_columns and is_numpy(namespace(problem.y)):
             large = problem.batch * problem.operator.shape[1] >= LARGE
+            size = TINY if few_supports(*problem.operator.shape, problem.sparsity) else SMALL
             settings = (problem.structure.kinds, problem.times is not None, problem.noise_norm is not None)
-            _compile(solver, to_numpy(problem.y).dtype, large, *settings)
+            _compile(solver, to_numpy(problem.y).dtype, size, large, *settings)
         self.problem, self.solver = problem, solver
         self.refit, self.polish, self.scale_columns = refit, polish, scale_columns
         if not solver.scale_free:
@@ -282,20 +287,31 @@ def _check_polish(problem: Problem) -> None:
 
 
 @lru_cache
-def _compile(solver: Solver, dtype: Any, large: bool, kinds: frozenset[Kind], joint: bool, noise: bool) -> None:
-    """Run the solver on a tiny problem to compile its kernels, for large batches those that are used only there."""
+def _compile(
+    solver: Solver,
+    dtype: Any,
+    size: tuple[int, int, int],
+    large: bool,
+    kinds: frozenset[Kind],
+    joint: bool,
+    noise: bool,
+) -> None:
+    """Run the solver on a small problem to compile its kernels, for large batches those that are used only there."""
     # Columns resemble each other, and y is noise, so that no part of the default method is left out.
-    (m, n), batch = TINY, LARGE // TINY[1] + 1 if large else 1
+    m, n, s = size
+    batch = LARGE // n + 1 if large else 1
     Phi = np.cos(0.3 * np.outer(np.arange(1, m + 1), np.arange(1, n + 1)))
     y = np.tile(np.cos(np.arange(m) ** 2), (batch, 1))
-    chosen: SignalSet = Sparse(3, nonnegative=Kind.BOUNDS in kinds)
+    chosen: SignalSet = Sparse(s, nonnegative=Kind.BOUNDS in kinds)
     if joint:
-        y, chosen = np.stack([y, 2 * y], axis=1), JointSparse(3)
+        y, chosen = np.stack([y, 2 * y], axis=1), JointSparse(s)
     elif Kind.GROUPS in kinds:
-        chosen = GroupSparse(3, np.arange(n) // 2)
+        chosen = GroupSparse(s, np.arange(n) // 2)
     elif Kind.LEVELS in kinds:
         chosen = LevelSparse([1, 2], np.arange(n) % 2)
-    tiny = Problem(Phi.astype(dtype), y.astype(dtype), chosen, noise_norm=m if noise else None)
+    problem = Problem(Phi.astype(dtype), y.astype(dtype), chosen, noise_norm=m if noise else None)
     with np.errstate(all="ignore"):
-        state = solver.steps(tiny, solver.init(tiny), np.full(batch, -1.0), [0.0, 0.5, 0.7, 1.0])
-        solver.estimate(tiny, state)
+        problem, _ = problem.to_scale(True, solver.scale_free)
+        state = solver.init(problem)
+        state = solver.steps(problem, state, np.full_like(to_numpy(state.scale), -1.0), STEPS)
+        solver.estimate(problem, state)

@@ -69,6 +69,7 @@ class NormalizedIHT(Solver):
     takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS, Kind.LEVELS})
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
+    compiled: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> HardThresholdingState:
         """Start from x = 0."""

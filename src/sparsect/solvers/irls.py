@@ -82,6 +82,7 @@ class IRLS(Solver):
 
     name: ClassVar[str] = "irls"
     criterion: ClassVar[str] = "distance_from_sparse"
+    compiled: ClassVar[bool] = True
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.DENSE})
     scale_free = True
 

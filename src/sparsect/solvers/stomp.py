@@ -182,6 +182,7 @@ class StagewiseOMP(Solver):
     name: ClassVar[str] = "stomp"
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
+    compiled: ClassVar[bool] = True
 
     threshold: ThresholdRule = FalseDiscoveryRate()
     stages: int = 10

@@ -64,6 +64,7 @@ class SubspacePursuit(Solver):
     takes: ClassVar[frozenset[Kind]] = frozenset({Kind.BOUNDS, Kind.GROUPS, Kind.LEVELS})
     scale_free = True
     criterion: ClassVar[str] = "iterate_residual"
+    compiled: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> SubspacePursuitState:
         """Start from the fit on the s columns with the largest correlation with y."""

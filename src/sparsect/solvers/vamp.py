@@ -113,6 +113,7 @@ class VectorAMP(Solver):
     criterion: ClassVar[str] = "disagreement"
     needs: ClassVar[frozenset[Requirement]] = frozenset({Requirement.SPECTRUM})
     uses_noise_norm: ClassVar[bool] = True
+    compiled: ClassVar[bool] = True
 
     density: float | None = None
     variance: float | None = None
