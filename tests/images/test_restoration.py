@@ -5,6 +5,7 @@ import pytest
 import skimage
 
 from sparsect import InputError, images
+from sparsect.images.inpaint import _unit
 
 pytestmark = pytest.mark.numerical
 
@@ -155,6 +156,17 @@ class TestInpaint:
         whole = images.inpaint(np.full((16, 16), white, dtype), rng.random((16, 16)) < 0.3)
         np.testing.assert_allclose(whole, 1, atol=0.05)
 
+    @pytest.mark.parametrize("unit", [255, 0.01, 1e-30])
+    def test_units_hardly_matter(self, unit, camera, rng):
+        camera, missing = camera[:60, :60], rng.random((60, 60)) < 0.5
+        expected = images.psnr_db(camera, images.inpaint(camera, missing))
+        found = images.inpaint((unit * camera).astype(np.float32), missing).astype(np.float64) / unit
+        assert images.psnr_db(camera, found) == pytest.approx(expected, abs=0.2)
+
+    def test_photographs_from_0_to_1_are_not_scaled(self):
+        assert [_unit(span) for span in (0, 0.07, 0.3, 1)] == [1, 1, 1, 1]
+        assert [_unit(span) for span in (0.01, 1.5, 255, 256)] == [1 / 64, 2, 256, 256]
+
     def test_nothing_missing_changes_nothing(self, rng):
         image = smooth_image(rng)
         np.testing.assert_array_equal(images.inpaint(image, np.zeros(image.shape, bool)), image)
@@ -171,6 +183,7 @@ class TestInpaint:
             (np.ones((3, 3), bool), "got shape"),
             (np.zeros(image.shape), "got dtype float64"),
             (np.round(255 * image).astype(np.uint8), "different values"),
+            ((image > 0.5) + 1, "0 where a pixel is known .*, got the values 1 and 2"),
         ):
             with pytest.raises(InputError, match=rf"mask` must .*{message}"):
                 images.inpaint(image, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,9 @@ FIRST, LAST, STEP = 0.07, 0.01, 1.8
 GROUPS = Groups(8, 32, reach=15)
 # The iteration ends when a pass changes no pixel by more than this.
 TOLERANCE = 1e-4
+# Images whose known pixels have a smaller range than this, or one above 1, are scaled first: the constants above are
+# meant for photographs with values from 0 to 1, of which dark ones have a small range.
+SMALLEST_RANGE = 1 / 16
 # Steps of the conjugate gradient method for the smooth surface from which the iteration starts.
 SURFACE_STEPS = 100
 
@@ -43,7 +47,8 @@ def inpaint(
         The image, of any size. 8-bit and 16-bit values are scaled to the range from 0 to 1. The values of missing
         pixels are ignored.
     mask : array of bool, shape (height, width)
-        True where a pixel is missing.
+        True where a pixel is missing. Whole numbers are accepted as well: 0 where a pixel is known, and one other
+        number, such as 255, where it is missing.
     passes : int, optional
         Maximum number of alternations. The iteration ends earlier once pixels no longer change.
     device : {'cpu', 'cuda', 'auto'}, optional
@@ -66,7 +71,9 @@ def inpaint(
         x <- image                      elsewhere,
 
     where ``smooth`` is the Wiener filter of :func:`denoise`, with x as its own pilot, for noise that falls from 0.07
-    to 0.01. The result takes the missing pixels from the last ``smooth(x)``.
+    to 0.01. The result takes the missing pixels from the last ``smooth(x)``. If the known pixels have a range
+    above 1 or below 1/16, the image is first divided by the next power of two above that range, so that units hardly
+    matter.
 
     Examples
     --------
@@ -90,7 +97,8 @@ def inpaint(
     passes = whole_number("passes", passes, 1)
     gaps = padded(missing, GROUPS.side)
     report = Report(progress, [(GROUPS, 1)] * passes, gaps.shape, gaps)
-    known = to_planes(padded(colour, GROUPS.side))
+    unit = _unit(float(np.ptp(colour[~missing])))
+    known = to_planes(padded(colour / np.float32(unit), GROUPS.side))
     surface = np.stack([_surface(_nearby_averages(plane, gaps), gaps) for plane in known])
     smooth = x = placed(surface, image, device)
     if gaps.any():
@@ -103,9 +111,14 @@ def inpaint(
             if float(xp.max(xp.abs(step))) <= TOLERANCE:
                 break
     report.end()
-    filled = to_image(to_numpy(smooth), colour)
+    filled = np.float32(unit) * to_image(to_numpy(smooth), colour)
     whole: Array = np.where(missing if colour.ndim == 2 else missing[..., None], filled, colour)
     return returned(whole, alpha, image)
+
+
+def _unit(span: float) -> float:
+    """Return the power of two by which an image with this range of values is divided, 1 for usual photographs."""
+    return 1.0 if span == 0 or SMALLEST_RANGE <= span <= 1 else 2.0 ** math.ceil(math.log2(span))
 
 
 def _nearby_averages(plane: Array, missing: Array) -> Array:
@@ -164,8 +177,10 @@ def _mask(mask: Any, image: Array) -> Array:
         raise reject("mask", f"shape {missing.shape}", f"have the shape of the image, {image.shape[:2]}")
     if missing.dtype.kind not in "bui":
         raise reject("mask", f"dtype {missing.dtype}", "hold booleans, true where a pixel is missing")
-    if missing.dtype.kind != "b" and np.unique(missing).size > 2:
-        raise reject("mask", f"{np.unique(missing).size} different values", "hold booleans, or two values")
+    values = np.unique(missing)
+    if missing.dtype.kind != "b" and values.size > 1 and (values.size > 2 or 0 not in values):
+        got = f"the values {values[0]} and {values[1]}" if values.size == 2 else f"{values.size} different values"
+        raise reject("mask", got, "hold booleans, or 0 where a pixel is known and one other value where it is missing")
     missing = missing.astype(bool)
     if missing.all():
         raise reject("mask", "every pixel missing", "leave at least one pixel known")
