@@ -134,6 +134,8 @@ def check_sigma(name: str, sigma: float, image: Array) -> float:
         The standard deviation.
     """
     accepted = "a positive number, the standard deviation of the noise on the scale where white is 1"
+    if isinstance(sigma, bool | np.bool_):
+        raise reject(name, sigma, accepted)
     sigma = real_number(name, sigma, accepted, 0.0, nonzero=True)
     if sigma > max(1.0, float(np.abs(image).max())):
         raise reject(name, f"{sigma:g}", f"{accepted}, so at most 1 here ({sigma:g} of 255 is {sigma / 255:.3g})")
@@ -250,7 +252,7 @@ def placed(planes: Array, image: Any, device: str | None) -> Array:
 
 
 def returned(found: Array, alpha: Array | None, image: Any) -> Array:
-    """Put an alpha channel back, and return an image in the array library of another.
+    """Put an alpha channel back, and return an image in the shape and array library of another.
 
     Parameters
     ----------
@@ -267,6 +269,7 @@ def returned(found: Array, alpha: Array | None, image: Any) -> Array:
         The image with its alpha channel, on the device on which ``image`` is.
     """
     whole = found if alpha is None else np.concatenate([found.reshape(*alpha.shape[:2], -1), alpha], axis=-1)
+    whole = whole.reshape(np.shape(image))
     return from_numpy(to_numpy(whole), image) if compat.is_array_api_obj(image) else whole
 
 

@@ -156,6 +156,8 @@ def wiener(
     array, shape (channels, height, width)
         The denoised image; ``pilot`` where no patch of a group lies.
     """
+    # In single precision, a smaller variance is zero, and a group of equal patches then has no inverse.
+    noise = max(noise, float(np.finfo(np.float32).tiny))
     if _in_torch(image, groups):
         from . import gpu
 
