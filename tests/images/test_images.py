@@ -240,12 +240,15 @@ class TestFolder:
         for name, shape in (("a.png", (20, 30)), ("deeper/b.jpg", (25, 20, 3)), ("tiny.png", (5, 40))):
             images.write_image(tmp_path / name, rng.random(shape))
         (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8nothing")
+        whole = (tmp_path / "deeper" / "b.jpg").read_bytes()
+        (tmp_path / "cut.jpg").write_bytes(whole[: -len(whole) // 3])
         (tmp_path / "notes.txt").write_text("no photograph")
         monkeypatch.setattr("sparsect.images.folder.CACHE_BYTES", 100)
         folder = images.ImageFolder(tmp_path, smallest=10)
         assert [path.name for path in folder.paths] == ["a.png", "b.jpg"]
         assert [image.shape for image in folder] == folder.shapes == [(20, 30), (25, 20)]
-        assert len(folder.left_out) == 2
+        assert len(folder.left_out) == 3
+        assert any("cut.jpg: a damaged image" in reason for reason in folder.left_out)
         assert folder.digest == images.ImageFolder(tmp_path, smallest=10).digest
         (tmp_path / "a.png").write_bytes((tmp_path / "tiny.png").read_bytes())
         assert folder.digest != images.ImageFolder(tmp_path, smallest=3).digest

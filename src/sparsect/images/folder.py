@@ -28,7 +28,7 @@ class ImageFolder(Sequence[Array]):
     """The image files in a folder and its subfolders, decoded on access.
 
     Behaves as a sequence of arrays of shape (height, width), or (height, width, 3) for colours. Up to 1 GiB of decoded
-    images is kept in memory.
+    images is kept in memory. Files that are no images, or damaged, are skipped and reported in ``left_out``.
 
     Parameters
     ----------
@@ -84,6 +84,10 @@ class ImageFolder(Sequence[Array]):
                     width, height = photograph.size
                     if photograph.getexif().get(0x0112, 1) in (5, 6, 7, 8):
                         width, height = height, width
+                    if photograph.format != "TIFF":  # some of which another library decodes
+                        # A damaged file would end learning when its turn comes. A JPEG is decoded faster when small.
+                        photograph.draft("L", (1, 1))
+                        photograph.load()
             except InputError as error:
                 self.left_out.append(str(error))
                 continue
