@@ -103,7 +103,8 @@ class TestLearn:
         arguments = ("learn", "photos", *self.LIMITED, "--rounds", 3)
         done = called(*arguments, "--out", "mine.npz", "--nonnegative-codes", "--sparsity", 2)
         assert done.returncode == 0, done.stderr
-        assert "validation error" in done.stdout
+        for heading in ("training error", "held-out error", "patches in memory"):
+            assert re.search(r"[\s\S]*".join(heading.split()), done.stdout)
         mine = sparsect.load_dictionary(tmp_path / "mine.npz")
         assert max(numbers["nonzeros"] for numbers in mine.rounds) <= 2
         assert called(*arguments, "--out", "other.npz", "--quiet").returncode == 0
@@ -120,6 +121,8 @@ class TestLearn:
         page = (tmp_path / "colours.html").read_text()
         for words in ("30 atoms of 4x4x3 pixels", "those used most first", "Use of atoms", "Error of each round"):
             assert words in page
+        assert "sparsity 4, max coherence 0.95" in page
+        assert "Online(" not in page
         assert (tmp_path / "colours.svg").exists()
         listed = called("atoms").stdout
         for name in ("8x8", "12x12", "20x20", "paper", "10,000,000"):
@@ -136,7 +139,7 @@ class TestLearn:
         arguments = ("learn", "photos", *self.OPTIONS, "--validation", "photos")
         done = called(*arguments, "--rounds", 2, "--out", "mine.npz", "--plot", "atoms.png")
         assert done.returncode == 0, done.stderr
-        assert "validation error" in done.stdout
+        assert "held-out" in done.stdout
         assert (tmp_path / "atoms.png").read_bytes().startswith(b"\x89PNG")
         assert called(*arguments, "--rounds", 4, "--out", "mine.npz").returncode == 0
         assert called(*arguments, "--rounds", 4, "--out", "other.npz", "--quiet").returncode == 0
@@ -182,6 +185,7 @@ class TestLearn:
             (("photos", "--objective", "l1"), "`--objective` must be one of"),
             (("photos", "--patch", 6, "-s", 37), "a whole number from 1 to 36"),
             (("photos", "--atoms", 0), "got 0"),
+            (("photos", "--atoms", 101, "--patches", 100), "must be at most the number of patches, 100, got 101"),
         ):
             done = called("learn", *arguments)
             assert done.returncode == 2, done.stdout

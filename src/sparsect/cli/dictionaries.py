@@ -42,6 +42,14 @@ Examples:
   sparsect atoms mine.npz --sort frequency --out mine.html
   sparsect atoms 12x12 --plot twelve.png                      # the atoms alone, as a picture
 """
+# Headings of the table of rounds.
+COLUMNS = {
+    "error": "training error",
+    "nonzeros": "nonzeros per code",
+    "validation_error": "held-out error",
+    "validation_nonzeros": "held-out nonzeros",
+    "remembered": "patches in memory",
+}
 
 
 @click.command(epilog=LEARN_EXAMPLES)
@@ -77,7 +85,9 @@ Examples:
     "--lam", type=float, help="Weight of the penalty, for lp.  [default: proportional to the size of the patches]"
 )
 @click.option(
-    "--validation", metavar="FOLDER", help="Photographs that are not used for training, to report the error on."
+    "--validation",
+    metavar="FOLDER",
+    help="Photographs for the held-out error.  [default: one patch in 20, not used for training, where there are many]",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random generator.")
 @click.option("--about", metavar="TEXT", help="Description of the photographs, stored with the dictionary.")
@@ -92,7 +102,13 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 
     The dictionary is written after every round. After Ctrl-C, the same command continues; a larger --rounds
     continues a finished run.
+
+    The table has relative errors and mean numbers of nonzeros. The held-out error is that of patches that are not used
+    for training; the dictionary with the smallest one is kept. Most rounds learn from mini-batches, and keep statistics
+    of that many patches in memory; 0 stands for a round over all patches.
     """
+    if atoms > options["patches"]:
+        raise reject("--atoms", atoms, f"at most the number of patches, {options['patches']}")
     check_outputs(out, ".npz", options["plot"])
     colour = options["colour"]
     numbers = (3 if colour else 1) * patch**2
@@ -214,7 +230,7 @@ def _rounds(rounds: list[dict[str, float]], earlier: int) -> Table:
     places = np.linspace(0, (earlier if resumed else len(rounds)) - 1, 10)
     shown = sorted({round(place) for place in places} | set(range(earlier, len(rounds)) if resumed else ()))
     rows = [[str(index + 1), *(_number(name, rounds[index][name]) for name in rounds[0])] for index in shown]
-    return table_of("learning", ("round", *(name.replace("_", " ") for name in rounds[0])), rows)
+    return table_of("learning", ("round", *(COLUMNS.get(name, name) for name in rounds[0])), rows)
 
 
 def _number(name: str, value: float) -> str:

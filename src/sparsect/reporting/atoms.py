@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ..backend.arrays import Array
@@ -12,6 +14,8 @@ from .plots import new_figure
 
 # The least width in pixels of the picture of all atoms, so that each one can be seen.
 WIDEST = 1600
+# A setting in the text of a call, whose value may be a call itself.
+SETTING = re.compile(r"(\w+)=((?:[^,()]|\([^()]*\))+)")
 
 
 def page(name: str, dictionary: Dictionary, sort: str | None = None) -> Page:
@@ -61,11 +65,20 @@ def page(name: str, dictionary: Dictionary, sort: str | None = None) -> Page:
             document.chart(caption, caption, figure)
     if dictionary.provenance:
         document.section("Where it is from")
-        rows = [
-            [key.replace("_", " "), str(value)] for key, value in dictionary.provenance.items() if value is not None
-        ]
+        # The settings of mini-batches are stored as they are written in Python.
+        entries = {"settings" if key == "online" else key: value for key, value in dictionary.provenance.items()}
+        rows = [[key.replace("_", " "), _words(value)] for key, value in entries.items() if value is not None]
         document.table(["entry", "value"], rows, words=True)
     return document
+
+
+def _words(value: object) -> str:
+    """Write a value for readers: the entries of a dict, and the settings of ``Online(...)`` that are in use."""
+    if isinstance(value, str) and value.startswith("Online("):
+        value = {name: each for name, each in SETTING.findall(value) if each not in ("None", "False")}
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in value.items())
 
 
 def atom_picture(dictionary: Dictionary, sort: str | None = None) -> Array:
