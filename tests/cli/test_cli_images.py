@@ -52,7 +52,7 @@ class TestReconstruct:
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         assert "vamp is left out: it is made for random matrices" in done.stdout
-        assert "at most 20 iterations or 10 ms per patch" in " ".join(done.stdout.split())
+        assert "at most 20 atoms and 10 ms per patch" in " ".join(done.stdout.split())
         page = (tmp_path / "out" / "index.html").read_text()
         rows = (tmp_path / "out" / "results.csv").read_text().splitlines()[1:]
         for sparsity in ("3", "20"):

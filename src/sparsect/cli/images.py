@@ -170,10 +170,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     if options["quiet"]:
         return
     console = Console()
-    limit = f"{options['max_iter']} iterations" + ("" if seconds is None else f" or {1000 * seconds:g} ms per patch")
+    limit = "" if seconds is None else f" and {1000 * seconds:g} ms"
     for sparsity in ranked:
         size = f"{original.shape[1]}x{original.shape[0]} pixels"
-        title = f"{name}: {size}, {sparsity} atoms per patch, at most {limit}"
+        title = f"{name}: {size}, at most {sparsity} atoms{limit} per patch"
         lines = [row[1:] for row in rows if row[0] == str(sparsity)]
         console.print(table_of(title, ("method", "patch SNR (dB)", "image SNR (dB)", "ms per patch"), lines))
     for remark in remarks:
