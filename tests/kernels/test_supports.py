@@ -262,8 +262,9 @@ class TestAllSupports:
         np.testing.assert_allclose(found.inclusion[:, 3], found.inclusion[:, 4])
         np.testing.assert_allclose(found.inclusion.sum(axis=1), 2)
 
-    def test_no_independent_columns(self, rng):
+    @pytest.mark.parametrize("variance", [None, np.ones(1)])
+    def test_no_independent_columns(self, rng, variance):
         Phi = np.outer(rng.standard_normal(8), np.ones(4))
         gram, y = Phi.T @ Phi, rng.standard_normal((1, 8))
-        found = posterior_of_all(gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, axis=1), 2, 8, np.ones(1), None)
+        found = posterior_of_all(gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, axis=1), 2, 8, np.ones(1), variance)
         assert np.isinf(found.misfit).all()

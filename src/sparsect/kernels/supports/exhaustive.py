@@ -150,12 +150,12 @@ def posterior(
     for row in range(first, last):
         expected = energy[row] / (size * level)
         slab, smallest = expected, SMALLEST_RIDGE * level
+        gain = _visit(gram, squares, b[row], smallest, DEPENDENT, 1.0, 0.0, support[row], sums[row, :0], totals)
+        if gain < 0:
+            # All columns depend on each other.
+            misfit[row] = np.inf
+            continue
         if not known:
-            gain = _visit(gram, squares, b[row], smallest, DEPENDENT, 1.0, 0.0, support[row], sums[row, :0], totals)
-            if gain < 0:
-                # All columns depend on each other.
-                misfit[row] = np.inf
-                continue
             variance[row] = max((energy[row] - gain) / max(measurements - size, 1), floor[row])
         for _ in range(rounds):
             noise = variance[row]

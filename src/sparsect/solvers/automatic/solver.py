@@ -101,8 +101,9 @@ class Automatic(Solver):
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
       passing turns its result into a posterior mean, which is then the best estimate there is. With up to 128
       measurements, rows in which messages expect far more than s nonzeros are sampled as below.
-    * If columns of Phi resemble each other, or if there are at most 48 measurements, supports are sampled (:class:`SupportSampler`): by a chain that starts hot,
-      by one that starts from what the map has found, and, unless these two agree and leave little doubt, by two more.
+    * If columns of Phi resemble each other, or if there are at most 48 measurements, supports are sampled
+      (:class:`SupportSampler`): by a chain that starts hot, by one that starts from what the map has found, and, unless
+      these two agree and leave little doubt, by two more.
       The answer is the posterior mean of the chain with the smallest residual, averaged with those that are as good. If
       its s largest entries do not explain y, because columns are almost the same, the best fit is taken instead.
 
