@@ -76,6 +76,10 @@ def test_an_experiment_is_computed_row_by_row(browser):
     browser.click(".run")
     browser.until(lambda: len(browser.all(".figures polyline")) >= 2)
     browser.until(lambda: "difference-map" in browser.text(".results"))
+    assert "Bayes-optimal" in browser.text(".legend")
     browser.press("Stop")
     browser.until(lambda: browser.status().startswith("Stopped"))
+    # A solver that was stopped has not failed, and one problem has no deviation.
+    assert "failed" not in browser.text(".results")
+    assert "±" not in browser.text(".results")
     assert browser.errors() == []

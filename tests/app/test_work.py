@@ -8,7 +8,7 @@ from PIL import Image
 
 from sparsect import images
 from sparsect.app.pictures import levels
-from sparsect.app.work import Progress, photograph
+from sparsect.app.work import Progress, paper, photograph
 
 CAT = levels(images.sample("chelsea")[100:180, 150:250])
 
@@ -92,3 +92,14 @@ def test_pixels_missing_everywhere_on_the_coarse_grid_are_no_error(sent):
     mask[::4, ::4] = True
     photograph.inpaint(sent.append, CAT, CAT, mask, 1)
     assert [one.method for one in shown(sent)] == ["1 pass"]
+
+
+@pytest.mark.parametrize(("name", "last"), [("vary-noise", "s = 150, 10 dB, problem 1, omp"), ("beta", "beta = +1.20")])
+def test_an_experiment_says_which_problem_it_computes_with_what(monkeypatch, name, last):
+    sent = []
+    monkeypatch.setattr(paper, "attempt", lambda *arguments: [])
+    paper.compute(sent.append, name, ["omp"], 2, 0.2)
+    words = [one.words for one in sent if isinstance(one, Progress)]
+    assert words[0].startswith("400x1000, s = 1")
+    assert ", problem 0, " in words[0]
+    assert words[-1].endswith(last)

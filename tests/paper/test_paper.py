@@ -175,7 +175,17 @@ class TestTables:
     def test_means_over_runs(self):
         head, lines = snr_table("vary-noise", [*TWO_RUNS, {"setting": "a", "solver": "Bayes-optimal", "snr_db": 30.0}])
         assert head == ["SNR (dB)", "a"]
-        assert lines[:2] == [["x", "14.5 ± 5.5"], ["Bayes-optimal", "30.0 ± 0.0"]]
+        assert lines[:2] == [["x", "14.5 ± 5.5"], ["Bayes-optimal", "30.0"]]
+
+    def test_a_cell_is_empty_if_no_run_is_finished_and_tells_if_all_have_failed(self):
+        end = {"snr_db": 20.0, "run": 0, "end": 1}
+        rows = [{"setting": setting, "solver": "omp"} | end for setting in ("a", "b", "c")]
+        rows += [
+            {"setting": "a", "solver": "auto"} | end,
+            {"setting": "b", "solver": "auto", "failed": "why"},
+            {"setting": "c", "solver": "auto", "run": 0, "snr_db": 3.0},
+        ]
+        assert snr_table("vary-noise", rows)[1][1] == ["auto", "20.0", "failed", ""]
 
     def test_beta(self):
         rows = [

@@ -26,7 +26,7 @@ def snr_table(name: str, rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     head : list of str
         Headings of the columns.
     lines : list of list of str
-        Cells of each line; empty where no run is finished.
+        Cells of each line: "failed" where every run has failed, and empty where no run is finished.
     """
     return {"beta": _over_beta, "photograph": _photographs, "gallery": _photographs}.get(name, _measurements)(rows)
 
@@ -36,7 +36,8 @@ def _measurements(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     settings = names(rows, "setting")
     solvers = [solver for solver in names(rows, "solver") if solver not in LIMITS]
     lines = [
-        [solver, *(_spread(at_end(rows, setting, solver)) for setting in settings)] for solver in (*solvers, *LIMITS)
+        [solver, *(_spread(at_end(rows, setting, solver)) or _failed(rows, setting, solver) for setting in settings)]
+        for solver in (*solvers, *LIMITS)
     ]
     return ["SNR (dB)", *settings], lines if solvers else []
 
@@ -77,4 +78,12 @@ def _snr(rows: list[Row], **wanted: Any) -> FloatArray:
 
 
 def _spread(values: FloatArray) -> str:
-    return f"{values.mean():.1f} ± {values.std():.1f}" if values.size else "failed"
+    """Format mean and standard deviation; one value has no deviation."""
+    if values.size > 1:
+        return f"{values.mean():.1f} ± {values.std():.1f}"
+    return f"{values[0]:.1f}" if values.size else ""
+
+
+def _failed(rows: list[Row], setting: str, solver: str) -> str:
+    tried = any("failed" in row and (row["setting"], row["solver"]) == (setting, solver) for row in rows)
+    return "failed" if tried else ""

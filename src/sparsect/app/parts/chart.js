@@ -25,14 +25,15 @@ export default {
             :transform="'translate(' + X(p[0]) + ' ' + Y(p[1]) + ') scale(' + (s.size || (stems ? 3 : 4)) + ')'"
             stroke-width="0.4"></path>
         </g>
-        <g v-for="l in levels"><line class="level" :x1="L" :x2="W - R" :y1="Y(l[1])" :y2="Y(l[1])"></line>
-          <text class="level" :x="L + 4" :y="Y(l[1]) - 5">{{ l[0] }}</text></g>
+        <line v-for="l in levels" class="level" :x1="L" :x2="W - R" :y1="Y(l[1])" :y2="Y(l[1])"></line>
         <g v-if="near"><circle class="near" :cx="X(near.p[0])" :cy="Y(near.p[1])" r="8"></circle></g>
       </svg>
       <div class="tip" aria-live="polite">{{ near ? near.text : hint }}</div>
       <figcaption class="legend"><span v-for="s in series" class="key">
         <svg viewBox="-2 -2 4 4" aria-hidden="true"><path :d="s.marker" :stroke="s.colour" stroke-width="0.4"
-          :fill="s.filled ? s.colour : 'var(--paper)'"></path></svg>{{ s.name }}</span></figcaption>
+          :fill="s.filled ? s.colour : 'var(--paper)'"></path></svg>{{ s.name }}</span>
+        <span v-for="l in levels" class="key"><svg viewBox="0 0 16 16" aria-hidden="true">
+          <line class="level" x2="16" y1="8" y2="8"></line></svg>{{ l[0] }}</span></figcaption>
     </figure>`,
   props: {
     series: Array, xlabel: String, ylabel: String, xlog: Boolean, ylog: Boolean, stems: Boolean, alt: String,

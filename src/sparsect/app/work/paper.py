@@ -50,5 +50,7 @@ def compute(send: Sender, name: str, methods: Sequence[str], runs: int, seconds:
     chosen = [one for one in contenders() if one.name in methods]
     tasks = list(experiment.tasks(chosen))
     for done, (key, arguments) in enumerate(tasks):
-        send(Progress(key.replace("|", ", "), done / len(tasks)))
+        setting, run, what = key.split("|")
+        words = f"{setting}, problem {int(run)}, {'beta = ' if name == 'beta' else ''}{what}"
+        send(Progress(words, done / len(tasks)))
         send(Computed(attempt(experiment, key, arguments)))
