@@ -115,6 +115,10 @@ class Browser:
         field.dispatchEvent(new Event("change", {bubbles: true}));"""
         self.driver.execute_script(script, label, str(value))
 
+    def entered(self, label):
+        """Return what the field with this label shows."""
+        return self.find(f'input[aria-label="{label}"]').get_attribute("value")
+
     def run(self):
         """Press Run, and wait until the work has ended."""
         self.click(".run")

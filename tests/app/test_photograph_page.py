@@ -182,6 +182,22 @@ def test_files_that_are_not_photographs_or_too_large_are_refused_with_words(page
     assert all("422" in message for message in page.errors())
 
 
+def test_fields_show_the_numbers_that_are_used(page):
+    for typed, used in (("-5", "1"), ("1e9", "200"), ("", "20"), ("7.6", "8")):
+        page.enter("Atoms per patch, s", typed)
+        page.find("input[aria-label='Budget: iterations']").click()
+        page.until(lambda used=used: page.entered("Atoms per patch, s") == used)
+    page.enter("Atoms per patch, s", 30)
+    page.enter("Budget: iterations", 10)
+    page.enter("Stride in pixels", 12)
+    page.click("[aria-label=Dictionary]")
+    page.until(lambda: page.all(".q-menu .q-item"))
+    page.click(".q-menu .q-item")
+    assert page.run().startswith("Finished")
+    assert (page.entered("Budget: iterations"), page.entered("Stride in pixels")) == ("30", "8")
+    assert "--dictionary 8x8 --stride 8 --max-iter 30" in page.text(".command")
+
+
 def test_settings_that_cannot_be_used_are_explained(page):
     for left in (1, 0):
         page.click(".q-chip__icon--remove")

@@ -59,6 +59,8 @@ def frame(path: str, summary: str) -> Iterator[None]:
 def number(label: str, low: float, high: float, value: float, step: float = 1, help: str = "") -> Any:
     """Add a slider and a field for one number.
 
+    What is typed is brought into the range, and rounded if steps are whole; the field shows the result when it is left.
+
     Parameters
     ----------
     label : str
@@ -77,6 +79,11 @@ def number(label: str, low: float, high: float, value: float, step: float = 1, h
     nicegui.ui.slider
         The slider; ``value`` is the number.
     """
+
+    def used(typed: float | None) -> float:
+        kept = value if typed is None else min(max(typed, low), high)
+        return round(kept) if float(step).is_integer() else kept
+
     with ui.element("div").classes("number"):
         with ui.element("div").classes("named"):
             ui.label(label)
@@ -86,7 +93,9 @@ def number(label: str, low: float, high: float, value: float, step: float = 1, h
         slider = ui.slider(min=low, max=high, step=step, value=value).props(
             f'dense aria-label="{escape(label)}, slider"'
         )
-        field.bind_value(slider, forward=lambda typed: value if typed is None else min(max(typed, low), high))
+        # The field follows the slider; a binding in both directions would send it what was typed.
+        field.bind_value_from(slider).on_value_change(lambda change: slider.set_value(used(change.value)))
+        field.on("blur", lambda: field.set_value(slider.value))
         if help:
             ui.label(help).classes("help")
     return slider

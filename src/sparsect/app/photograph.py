@@ -254,14 +254,15 @@ class PhotographPage:
     def _to_reconstruct(self) -> tuple[Work, dict[str, Any]]:
         if not self.methods.value:
             raise reject("methods", "none", "one or more methods")
-        sparsity = int(self.sparsity.value)
+        self.stride.value = min(self.stride.value, load_dictionary(self.dictionary.value).patch)
+        # Methods that select one atom at a time need as many iterations as atoms.
+        self.budget.value = max(self.budget.value, self.sparsity.value)
         self.settings = {
             "methods": list(self.methods.value),
-            "sparsity": sparsity,
+            "sparsity": int(self.sparsity.value),
             "dictionary": self.dictionary.value,
-            "stride": min(int(self.stride.value), load_dictionary(self.dictionary.value).patch),
-            # Methods that select one atom at a time need as many iterations as atoms.
-            "max_iter": max(int(self.budget.value), sparsity),
+            "stride": int(self.stride.value),
+            "max_iter": int(self.budget.value),
         }
         return work.reconstruct, {"image": self.given, **self.settings}
 
