@@ -44,5 +44,10 @@ def test_a_dictionary_is_learned_from_uploads_and_changes_by_rounds(browser, tmp
     assert dictionary.Phi.shape == (64, 16)
     assert len(dictionary.rounds) == 4
     assert browser.text(".command").startswith("sparsect learn photos/ --atoms 16 --patch 8 --sparsity 5 --rounds 4")
+    browser.click(".run")
+    browser.until(lambda: "round 1" in browser.status())
+    browser.press("Stop")
+    browser.until(lambda: browser.status().startswith("Stopped"))
+    assert not [one for one in browser.all("main a") if one.text == "dictionary"]
     with np.load(io.BytesIO((tmp_path / "mine.npz").read_bytes()), allow_pickle=False) as arrays:
         assert "Phi" in arrays

@@ -116,7 +116,21 @@ def test_stop_kills_the_work_and_keeps_what_was_found(page):
     page.until(lambda: page.server.load()["running"] == 0)
     assert len(page.all(".stage img")) == 2
     assert download(page, "input picture")
+    # The first method did not get to its end: there is no command that gives this.
+    assert page.text(".stopped") == "Stopped: no command gives what is shown as annealed-difference-map."
+    assert page.text(".command") == ""
     page.until(lambda: page.find(".run").is_enabled())
+
+
+def test_the_command_line_of_a_stopped_denoising_gives_the_stage_that_is_shown(browser):
+    browser.open()
+    choose(browser, "Denoise")
+    browser.click(".run")
+    browser.until(lambda: "fast" in browser.text(".results"))
+    browser.press("Stop")
+    browser.until(lambda: browser.status().startswith("Stopped"))
+    assert browser.text(".command").startswith("sparsect denoise input.png --quality fast")
+    assert browser.text(".stopped") == ""
 
 
 def test_a_mask_is_painted_with_the_mouse_and_filled(page):

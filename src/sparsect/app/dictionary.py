@@ -134,6 +134,7 @@ class DictionaryPage:
             raise reject("photographs", "none", "one or more of your own, or samples")
         self.rounds = []
         self.downloads.clear()
+        self.tab.forget("dictionary.npz")
         names = ("atoms", "patch", "sparsity", "rounds", "patches")
         controls = (self.atoms, self.patch, self.sparsity, self.number_of_rounds, self.patches)
         self.asked_for = {name: int(control.value) for name, control in zip(names, controls, strict=True)}

@@ -402,21 +402,26 @@ class PhotographPage:
                 for words, name in files.items():
                     ui.link(words, f"{self.tab.upload_url}/{name}").props(f'download="{name}"')
             ui.html("<h2 style='margin-top: 1rem'>The same from a shell</h2>", sanitize=False)
-            ui.label(self._command()).classes("command")
+            ended = [name for name, one in self.shown.items() if one.final and name != work.FIRST]
+            stopped = [name for name in self.shown if name not in ended and (not ended or name != work.FIRST)]
+            if ended:
+                ui.label(self._command(ended)).classes("command")
+            if stopped:
+                ui.label(f"Stopped: no command gives what is shown as {', '.join(stopped)}.").classes("note stopped")
 
-    def _command(self) -> str:
-        """Return the command line that does the same with the files downloaded."""
+    def _command(self, ended: list[str]) -> str:
+        """Return the command line that does the same with the files downloaded, for methods or stages that ended."""
         asked = self.settings
         if self.task.value == "reconstruct":
             words = ["sparsect", "reconstruct", "input.png", "--sparsity", asked["sparsity"]]
             words += ["--dictionary", asked["dictionary"], "--stride", asked["stride"], "--max-iter", asked["max_iter"]]
-            words += [part for method in asked["methods"] for part in ("--method", method)]
+            words += [part for method in ended for part in ("--method", method)]
         elif self.task.value == "denoise":
-            words = ["sparsect", "denoise", "input.png", "--quality", asked["quality"]]
+            words = ["sparsect", "denoise", "input.png", "--quality", ended[-1]]
             words += ["--sigma", f"{255 * asked['sigma']:g}/255"] if asked["sigma"] else []
             words += ["--truth", "clean.png"] if asked["known"] else []
         else:
-            words = ["sparsect", "inpaint", "input.png", "--mask", "mask.png", "--passes", asked["passes"]]
+            words = ["sparsect", "inpaint", "input.png", "--mask", "mask.png", "--passes", ended[-1].split()[0]]
         return shlex.join(map(str, words))
 
     def picked(self, event: Any) -> None:

@@ -25,6 +25,8 @@ from . import PERIOD, Progress, Sender
 
 # The first picture is computed from one pixel in so many, in both directions.
 COARSE = 4
+# The name of that stage, which no command has.
+FIRST = "coarse"
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def denoise(send: Sender, image: Array, reference: Array, known: bool, sigma: fl
     if small >= 16 and sigma:
         # Averages of 4x4 pixels have a quarter of the noise.
         coarse = images.denoise(images.resize(image, small), max(sigma / COARSE, 1e-3), quality="fast")
-        pictures.show("coarse", _enlarged(coarse, image.shape), time.monotonic() - begun, final=True)
+        pictures.show(FIRST, _enlarged(coarse, image.shape), time.monotonic() - begun, final=True)
     stages: tuple[Quality, ...] = ("fast",) if quality == "fast" else ("fast", "best")
     costs = [0.6, 1.0][: len(stages)]
     for number, stage in enumerate(stages):
@@ -230,7 +232,7 @@ def inpaint(send: Sender, image: Array, reference: Array, mask: Array, passes: i
         filled = _enlarged(images.inpaint(small, torn, passes=1), image.shape)
         missing = mask if image.ndim == 2 else mask[..., None]
         coarse = np.where(missing, filled, image / np.float32(255))
-        pictures.show("coarse", coarse, time.monotonic() - begun, final=True)
+        pictures.show(FIRST, coarse, time.monotonic() - begun, final=True)
     lengths = sorted({1, min(3, passes), passes})
     for number, length in enumerate(lengths):
 
