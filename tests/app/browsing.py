@@ -122,8 +122,13 @@ class Browser:
     def run(self):
         """Press Run, and wait until the work has ended."""
         self.click(".run")
-        self.until(lambda: self.status().startswith(("Finished", "Stopped", "`")))
+        self.until(lambda: self.status().startswith(("Finished", "Stopped")) or self.status() in self.notices())
         return self.status()
+
+    def notices(self):
+        """Return the words of notices on errors."""
+        script = "return [...document.querySelectorAll('.q-notification__message')].map(one => one.innerText)"
+        return self.driver.execute_script(script)
 
     def requests(self):
         """Return the addresses that the browser has asked for since the last call."""

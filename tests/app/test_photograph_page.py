@@ -50,6 +50,19 @@ def download(browser, words):
         return answer.read()
 
 
+def contrast(browser, selector):
+    """Return the contrast between the words of a notice and its background."""
+    script = """
+    const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((level) => level / 255)
+        .map((level) => level <= 0.04045 ? level / 12.92 : ((level + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, level, place) => sum + level * [0.2126, 0.7152, 0.0722][place], 0.05);
+    const one = document.querySelector(arguments[0]);
+    const pair = [getComputedStyle(one).color, getComputedStyle(one.closest(".q-notification")).backgroundColor];
+    const [low, high] = pair.map(light).sort((a, b) => a - b);
+    return high / low;"""
+    return browser.driver.execute_script(script, selector)
+
+
 def decoded(data):
     return np.asarray(Image.open(io.BytesIO(data)))
 
@@ -138,13 +151,13 @@ def test_a_mask_is_painted_with_the_mouse_and_filled(page):
 
     choose(page, "Inpaint")
     page.run()
-    assert page.status().startswith("`mask` must be painted")
+    assert page.status() == "No pixels are missing: paint on the picture, or let some be missing at random."
     stage = page.find(".stage")
     page.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", stage)
     width = stage.size["width"]
     pen = ActionChains(page.driver).move_to_element_with_offset(stage, int(-0.3 * width), 0).click_and_hold()
     pen.move_by_offset(int(0.3 * width), 0).move_by_offset(int(0.3 * width), 0).release().perform()
-    page.until(lambda: "missing" in page.status())
+    page.until(lambda: "% of the pixels are missing" in page.status())
     assert page.run().startswith("Finished")
     mask = decoded(download(page, "mask")) > 127
     # A stroke of 12 pixels from 20 to 80 pixels, with round ends.
@@ -185,13 +198,19 @@ def test_zoom_moves_both_pictures_and_keys_move_the_boundary(page):
     page.until(lambda: "scale(1)" in page.find(".stage img").get_attribute("style"))
 
 
-def test_files_that_are_not_photographs_or_too_large_are_refused_with_words(page, tmp_path):
+def test_files_that_are_not_photographs_or_too_large_are_refused_with_words(page, photograph, tmp_path):
     (tmp_path / "bomb.png").write_bytes(bomb(10000, 10000))
     (tmp_path / "words.png").write_text("not a picture")
     for name, words in (("bomb.png", "at most 40 megapixels"), ("words.png", "not an image")):
         page.find(".drop input").send_keys(str(tmp_path / name))
-        page.until(lambda words=words: words in page.text("body"))
+        # The notice takes the place of the one before.
+        page.until(lambda words=words: len(page.notices()) == 1 and words in page.notices()[0])
     assert page.status().startswith(f"{WIDTH}x{HEIGHT}")
+    for _ in ("light", "dark"):
+        assert all(contrast(page, part) > 4.5 for part in (".q-notification__message", ".notice .q-btn"))
+        page.press("Light / dark")
+    page.find(".drop input").send_keys(str(photograph))
+    page.until(lambda: not page.notices())
     # The answers 422 are in the browser's own log.
     assert all("422" in message for message in page.errors())
 
@@ -217,4 +236,4 @@ def test_settings_that_cannot_be_used_are_explained(page):
         page.click(".q-chip__icon--remove")
         page.until(lambda left=left: len(page.all(".q-chip")) == left)
     page.run()
-    assert page.status() == "`methods` must be one or more methods, got none."
+    assert page.status() == "Choose one method or more."

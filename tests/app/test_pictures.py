@@ -45,18 +45,26 @@ def temporary(tmp_path, monkeypatch):
 
 def test_a_bomb_of_100_megapixels_is_refused_before_it_is_decoded(temporary, monkeypatch):
     monkeypatch.setattr(pictures, "read_photograph", lambda path: pytest.fail("decoded"))
-    with pytest.raises(InputError, match=r"`photograph` must have at most 40 megapixels, got 10000x10000 pixels\."):
+    with pytest.raises(InputError, match=r"at most 40 megapixels, and this one has 10000x10000 pixels\."):
         pictures.decoded(bomb(10000, 10000))
 
 
 def test_a_bomb_beyond_what_the_decoder_allows_is_refused(temporary):
-    with pytest.raises(InputError, match="too large"):
+    with pytest.raises(InputError, match=r"at most 40 megapixels, and this one has many more\."):
         pictures.decoded(bomb(60000, 60000))
 
 
-@pytest.mark.parametrize("data", [b"", b"not a picture", NOISE[:2000]], ids=["empty", "words", "cut"])
-def test_damaged_files_are_refused_without_telling_where_they_were(temporary, data):
-    with pytest.raises(InputError, match=r"^The file") as error:
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not an image of a kind that can be read: PNG, JPEG"),
+        (b"not a picture", "not an image of a kind that can be read: PNG, JPEG"),
+        (NOISE[:2000], "a damaged image"),
+    ],
+    ids=["empty", "words", "cut"],
+)
+def test_damaged_files_are_refused_without_telling_where_they_were(temporary, data, words):
+    with pytest.raises(InputError, match=f"^This file is {words}") as error:
         pictures.decoded(data)
     assert str(temporary) not in str(error.value)
 

@@ -94,7 +94,7 @@ def test_a_pointer_reads_values_and_so_do_keys(browser):
 def test_too_many_nonzeros_are_refused(browser):
     browser.open("signal")
     browser.enter("Nonzeros, s", 200)
-    assert browser.run().startswith("`s` must be at most the number of measurements and unknowns, 100, got 200.")
+    assert browser.run() == "With 100 measurements of 250 unknowns, s is at most 100, not 200."
 
 
 @pytest.mark.slow

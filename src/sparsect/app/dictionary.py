@@ -12,7 +12,7 @@ from nicegui import ui
 
 from .. import images
 from ..backend.arrays import Array, to_numpy
-from ..backend.checks import InputError, reject
+from ..backend.checks import InputError
 from ..dictionary import Dictionary, load_dictionary
 from ..dictionary.pictures import atom_order
 from ..dictionary.store import BUNDLED
@@ -67,7 +67,7 @@ class DictionaryPage:
                 with ui.element("section").classes("panel").props('aria-label="learning"'):
                     ui.html("<h2>Learn one</h2>", sanitize=False)
                     drop = Drop(self.tab.upload_url, "Drop photographs here, or click to choose", multiple=True)
-                    drop.on("refused", lambda event: ui.notify(event.args, type="negative", close_button="OK"))
+                    drop.on("refused", lambda event: self.tab.warn(event.args))
                     self.samples = ui.select(
                         list(SAMPLES), value=["camera", "chelsea"], label="Samples", multiple=True
                     ).props("dense outlined use-chips options-dense")
@@ -131,7 +131,7 @@ class DictionaryPage:
         """
         photographs = [*self.photographs, *(images.to_gray(images.sample(name)) for name in self.samples.value)]
         if not photographs:
-            raise reject("photographs", "none", "one or more of your own, or samples")
+            raise InputError("Choose a sample or more, or drop photographs of your own.")
         self.rounds = []
         self.downloads.clear()
         self.tab.forget("dictionary.npz")

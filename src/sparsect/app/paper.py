@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from ..backend.checks import InputError, reject
+from ..backend.checks import InputError
 from ..paper.claims import judge
 from ..paper.contenders import ORDER
 from ..paper.experiments import experiments
@@ -140,10 +140,12 @@ class PaperPage:
             Its arguments.
         """
         if self.name.value not in COMPUTED:
-            hint = f"sparsect experiment {self.name.value}, then sparsect app --rows FOLDER"
-            raise reject("experiment", repr(self.name.value), f"one of {', '.join(COMPUTED)} here; use {hint}")
+            raise InputError(
+                "This experiment takes too long for a page. Call sparsect experiment "
+                f"{self.name.value} --out FOLDER, then sparsect app --rows FOLDER."
+            )
         if not self.methods.value:
-            raise reject("solvers", "none", "one or more solvers")
+            raise InputError("Choose one solver or more.")
         self._forget()
         self.draw()
         chosen = {"methods": list(self.methods.value), "runs": int(self.runs.value)}

@@ -12,7 +12,7 @@ from nicegui import ui
 
 from .. import images
 from ..backend.arrays import Array, to_numpy
-from ..backend.checks import reject
+from ..backend.checks import InputError
 from ..dictionary import load_dictionary
 from ..dictionary.store import BUNDLED
 from ..images.denoise import QUALITIES
@@ -24,7 +24,7 @@ from .frame import frame, marked, number, numbers
 from .jobs import Jobs, Work
 from .parts import Chart, Drop, Viewer, line
 from .pictures import atom_pictures, data_url, decoded, decoded_mask, png, prepared
-from .runner import Runner, shown_errors
+from .runner import Runner
 from .tabs import Tab
 from .work import photograph as work
 
@@ -87,7 +87,7 @@ class PhotographPage:
     def _source(self) -> None:
         with ui.element("section").classes("panel").props('aria-label="photograph"'):
             drop = Drop(self.tab.upload_url, "Drop a photograph here, or click to choose one")
-            drop.on("refused", lambda event: ui.notify(event.args, type="negative", timeout=10000, close_button="OK"))
+            drop.on("refused", lambda event: self.tab.warn(event.args))
             self.sample = ui.select(
                 {"": "your photograph", **{name: name for name in SAMPLES}}, value="chelsea", label="Sample"
             ).props("dense outlined options-dense")
@@ -224,7 +224,7 @@ class PhotographPage:
         event : event
             The mask as a data URL.
         """
-        with shown_errors(self.runner.say):
+        with self.runner.shown_errors():
             self.painted = await asyncio.to_thread(decoded_mask, str(event.args), self.clean.shape[:2])
             self.runner.say(f"{self.mask().mean():.1%} of the pixels are missing.")
 
@@ -253,7 +253,7 @@ class PhotographPage:
 
     def _to_reconstruct(self) -> tuple[Work, dict[str, Any]]:
         if not self.methods.value:
-            raise reject("methods", "none", "one or more methods")
+            raise InputError("Choose one method or more.")
         self.stride.value = min(self.stride.value, load_dictionary(self.dictionary.value).patch)
         # Methods that select one atom at a time need as many iterations as atoms.
         self.budget.value = max(self.budget.value, self.sparsity.value)
@@ -275,7 +275,7 @@ class PhotographPage:
     def _to_inpaint(self) -> tuple[Work, dict[str, Any]]:
         mask = self.mask()
         if not mask.any():
-            raise reject("mask", "no missing pixels", "painted on the picture, or drawn at random")
+            raise InputError("No pixels are missing: paint on the picture, or let some be missing at random.")
         self.painting.value = False
         self.settings = {"passes": int(self.passes.value)}
         self.viewer.set(before=self.tab.put("input.png", png(self._torn())))

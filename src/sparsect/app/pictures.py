@@ -16,10 +16,11 @@ from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
 from ..images.files import pixels
-from ..images.photograph import opened, read_photograph
+from ..images.photograph import DECODED, opened, read_photograph
 
 # A photograph may have this many pixels; its header tells, before it is decoded.
 MOST_PIXELS = 40_000_000
+TOO_LARGE = f"A photograph may have at most {MOST_PIXELS // 10**6} megapixels"
 # The longer side of what is kept of it.
 LONGEST = 2048
 DECODING = threading.Lock()
@@ -51,14 +52,28 @@ def decoded(data: bytes) -> Array:
             with opened(path) as header:
                 width, height = header.size
                 if width * height > MOST_PIXELS:
-                    size = f"{width}x{height} pixels"
-                    raise reject("photograph", size, f"have at most {MOST_PIXELS // 10**6} megapixels")
+                    raise InputError(f"{TOO_LARGE}, and this one has {width}x{height} pixels.")
             # One after the other: a photograph takes up to half a gigabyte while it is decoded.
             with DECODING:
                 photograph = pixels("photograph", read_photograph(path).levels)
                 return images.resize(photograph, LONGEST) if max(photograph.shape[:2]) > LONGEST else photograph
         except InputError as error:
-            raise InputError(str(error).replace(path, "The file")) from None
+            raise InputError(_in_words(error, path)) from None
+
+
+def _in_words(error: InputError, path: str) -> str:
+    """Return what is wrong with a file, without its name, for those who have dropped it on a page."""
+    from PIL import Image, UnidentifiedImageError
+
+    # What the decoder had raised.
+    match error.__context__:
+        case Image.DecompressionBombError():
+            return f"{TOO_LARGE}, and this one has many more."
+        case UnidentifiedImageError():
+            return f"This file is not an image of a kind that can be read: {', '.join(DECODED)}."
+        case OSError() | SyntaxError() | ValueError() | EOFError():
+            return "This file is a damaged image: it cannot be read to its end."
+    return str(error).replace(f"`{path}`", "The image").replace(path, "The image")
 
 
 def decoded_mask(url: str, shape: tuple[int, ...]) -> Array:

@@ -66,7 +66,8 @@ class Runner:
     async def run(self) -> None:
         """Do the work."""
         begun = time.monotonic()
-        with shown_errors(self.say):
+        self._tab.settle()
+        with self.shown_errors():
             self._start.disable()
             self._stop.enable()
             self.bar.value = 0
@@ -85,6 +86,21 @@ class Runner:
             self.bar.value = 1 if ended == "done" else self.bar.value
             self.say(f"{'Finished' if ended == 'done' else 'Stopped'} after {time.monotonic() - begun:.1f} s.")
 
+    @contextlib.contextmanager
+    def shown_errors(self) -> Iterator[None]:
+        """Show an error of the input on the page instead of raising it.
+
+        Yields
+        ------
+        None
+            Nothing.
+        """
+        try:
+            yield
+        except InputError as error:
+            self.say(str(error))
+            self._tab.warn(str(error))
+
     async def _received(self, message: Any) -> None:
         match message:
             case Waiting(ahead=0):
@@ -98,24 +114,3 @@ class Runner:
                 self.say(words)
             case _:
                 await self._receive(message)
-
-
-@contextlib.contextmanager
-def shown_errors(say: Callable[[str], None]) -> Iterator[None]:
-    """Show an error of the input on the page instead of raising it.
-
-    Parameters
-    ----------
-    say : callable
-        Gets the error as well.
-
-    Yields
-    ------
-    None
-        Nothing.
-    """
-    try:
-        yield
-    except InputError as error:
-        say(str(error))
-        ui.notify(str(error), type="negative", timeout=10000, close_button="OK", multi_line=True)

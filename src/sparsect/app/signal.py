@@ -9,7 +9,7 @@ import numpy as np
 from nicegui import ui
 
 from ..backend.arrays import FloatArray
-from ..backend.checks import reject
+from ..backend.checks import InputError
 from ..metrics import snr_db
 from ..paper.contenders import ORDER
 from ..paper.summary import relative_error
@@ -97,9 +97,9 @@ class SignalPage:
         """
         m, n, s = (int(one.value) for one in (self.m, self.n, self.s))
         if s > min(m, n):
-            raise reject("s", s, f"at most the number of measurements and unknowns, {min(m, n)}")
+            raise InputError(f"With {m} measurements of {n} unknowns, s is at most {min(m, n)}, not {s}.")
         if not self.methods.value:
-            raise reject("solvers", "none", "one or more solvers")
+            raise InputError("Choose one solver or more.")
         self.truth, self.points, self.estimates, self.arrived = None, {}, {}, {}
         self.which.set_options([], value=None)
         noise = None if self.noise.value >= 100 else float(self.noise.value)

@@ -55,6 +55,7 @@ class Tab:
         self._files: dict[str, File] = {}
         self._versions = 0
         self._job: Job | None = None
+        self._notice: ui.notification | None = None
         self.closed = False
         self.upload: Callable[[bytes], Awaitable[None]] | None = None
         OPEN[self._token] = self
@@ -69,6 +70,24 @@ class Tab:
     def busy(self) -> bool:
         """Whether a job of this tab waits or runs."""
         return self._job is not None
+
+    def warn(self, words: str) -> None:
+        """Show a notice for some seconds, in place of the one before.
+
+        Parameters
+        ----------
+        words : str
+            What is wrong, and what is accepted.
+        """
+        self.settle()
+        about: dict[str, Any] = {"icon": "warning", "classes": "notice", "textColor": "ink", "multi_line": True}
+        self._notice = ui.notification(words, timeout=10, close_button="OK", **about)
+
+    def settle(self) -> None:
+        """Take away the notice, if there is one."""
+        if self._notice is not None and not self._notice.is_deleted:
+            self._notice.dismiss()
+        self._notice = None
 
     def put(self, name: str, content: bytes, kind: str = "image/png") -> str:
         """Keep a file; it replaces the one with the same name.
@@ -188,6 +207,7 @@ def add_routes(application: FastAPI) -> None:
             return Response("No such page.", 404)
         try:
             await tab.upload(await request.body())
+            tab.settle()
         except InputError as error:
             return Response(str(error), 422)
         return Response(status_code=204)
