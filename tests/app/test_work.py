@@ -1,5 +1,6 @@
 """What the workers do to a photograph."""
 
+import contextlib
 import io
 
 import numpy as np
@@ -98,6 +99,7 @@ def test_pixels_missing_everywhere_on_the_coarse_grid_are_no_error(sent):
 def test_an_experiment_says_which_problem_it_computes_with_what(monkeypatch, name, last):
     sent = []
     monkeypatch.setattr(paper, "attempt", lambda *arguments: [])
+    monkeypatch.setattr(paper, "prepared", lambda *arguments: contextlib.nullcontext())
     paper.compute(sent.append, name, ["omp"], 2, 0.2)
     words = [one.words for one in sent if isinstance(one, Progress)]
     assert words[0].startswith("400x1000, s = 1")

@@ -13,6 +13,7 @@ from ...paper.experiments import experiments
 from ...paper.rows import Row
 from ...paper.run import attempt
 from . import Progress, Sender
+from .signal import prepared
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ def compute(send: Sender, name: str, methods: Sequence[str], runs: int, seconds:
     limits = {"runs": runs} if name == "beta" else {"runs": runs, "seconds": seconds}
     experiment = dataclasses.replace(experiment, **limits)
     chosen = [one for one in contenders() if one.name in methods]
-    tasks = list(experiment.tasks(chosen))
-    for done, (key, arguments) in enumerate(tasks):
-        setting, run, what = key.split("|")
-        words = f"{setting}, problem {int(run)}, {'beta = ' if name == 'beta' else ''}{what}"
-        send(Progress(words, done / len(tasks)))
-        send(Computed(attempt(experiment, key, arguments)))
+    with prepared(send, {} if name == "beta" else {one.name: one.measurements for one in chosen}):
+        tasks = list(experiment.tasks(chosen))
+        for done, (key, arguments) in enumerate(tasks):
+            setting, run, what = key.split("|")
+            words = f"{setting}, problem {int(run)}, {'beta = ' if name == 'beta' else ''}{what}"
+            send(Progress(words, done / len(tasks)))
+            send(Computed(attempt(experiment, key, arguments)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ...backend.arrays import Array, FloatArray
 from ...backend.checks import InputError, choice
@@ -18,10 +20,13 @@ from ...operators.convert import as_operator
 from ...paper.contenders import contenders
 from ...recover import recover
 from ...run import Snapshot
+from ...solvers.base import Solver
 from . import Progress, Sender
 
 # Seconds of a turn, and of the solver's own time between two measurements.
 TURN, PERIOD = 0.1, 0.004
+# Solvers whose kernels this process has compiled.
+COMPILED: set[str] = set()
 KINDS = {
     "gaussian": "Gaussian, as in the paper",
     "signs": "random signs",
@@ -164,6 +169,63 @@ def race(
     seed : int
         Seed of the problem.
     """
+    solvers = {one.name: one.measurements for one in contenders() if one.name in methods}
+    with prepared(send, solvers):
+        Phi, y, x = _problem(m, n, sparsity, noise_db, kind, seed)
+        send(Drawn(x))
+        baton = Baton(len(methods))
+        limits: dict[str, Any] = {"max_iter": max_iter, "max_seconds": max_seconds, "check_fit": False}
+        runners = [
+            threading.Thread(
+                target=_run, args=(send, baton, place, method, solvers[method], Phi, y, x, sparsity, limits)
+            )
+            for place, method in enumerate(methods)
+        ]
+        for runner in runners:
+            runner.start()
+        for done, runner in enumerate(runners):
+            send(Progress(f"{len(runners)} solvers race", done / len(runners)))
+            runner.join()
+
+
+@contextlib.contextmanager
+def prepared(send: Sender, solvers: Mapping[str, Solver]) -> Iterator[None]:
+    """Prepare this process, so that in the ``with`` block the clocks of solvers measure only them.
+
+    Matrix products use one core, because threads that wait for each other on a busy machine take seconds. Kernels are
+    compiled: each solver runs on small problems, with and without coherent columns, as parts of some solvers are used
+    on one of them only.
+
+    Parameters
+    ----------
+    send : callable
+        Gets the messages.
+    solvers : mapping of str to Solver
+        The solvers that are going to run; those that this process has run before are skipped.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
+    with threadpool_limits(1, "blas"):
+        for name, solver in solvers.items():
+            if name in COMPILED:
+                continue
+            send(Progress(f"compiling {name}", 0))
+            for kind in ("gaussian", "coherent"):
+                Phi, y, _ = _problem(40, 80, 20, 20.0, kind, seed=0)
+                # A solver that cannot be used says so in its own run.
+                with contextlib.suppress(InputError):
+                    recover(Phi, y, 20, solver, max_iter=200, check_fit=False)
+            COMPILED.add(name)
+        yield
+
+
+def _problem(
+    m: int, n: int, sparsity: int, noise_db: float | None, kind: str, seed: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Draw Phi, y and x."""
     rng = np.random.default_rng(seed)
     Phi = matrix(kind, m, n, rng)
     x = np.zeros(n)
@@ -172,19 +234,7 @@ def race(
     if noise_db is not None:
         noise = rng.standard_normal(m)
         y = y + noise * np.linalg.norm(y) / np.linalg.norm(noise) * 10 ** (-noise_db / 20)
-    send(Drawn(x))
-    solvers = {one.name: one.measurements for one in contenders()}
-    baton = Baton(len(methods))
-    limits: dict[str, Any] = {"max_iter": max_iter, "max_seconds": max_seconds, "check_fit": False}
-    runners = [
-        threading.Thread(target=_run, args=(send, baton, place, method, solvers[method], Phi, y, x, sparsity, limits))
-        for place, method in enumerate(methods)
-    ]
-    for runner in runners:
-        runner.start()
-    for done, runner in enumerate(runners):
-        send(Progress(f"{len(runners)} solvers race", done / len(runners)))
-        runner.join()
+    return Phi, y, x
 
 
 class Baton:
