@@ -166,7 +166,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     head = ["sparsity", "method", "SNR of patches with means removed (dB)", "SNR of the image (dB)", "ms per patch"]
     with replacing(folder / "results.csv") as temporary, temporary.open("w", newline="") as stream:
         csv.writer(stream).writerows([head, *rows])
-    page(name, original, dictionary, ranked, remarks).write(folder / "index.html")
+    page(name, original, dictionary, ranked, remarks, seconds).write(folder / "index.html")
     if options["quiet"]:
         return
     console = Console()

@@ -94,6 +94,7 @@ def page(
     dictionary: Dictionary,
     found: dict[int, dict[str, Outcome]],
     remarks: Iterable[str],
+    seconds_per_patch: float | None = None,
 ) -> Page:
     """Make the page about the reconstructions of one image.
 
@@ -109,6 +110,8 @@ def page(
         For each number of atoms per patch, the outcome of each method, best first.
     remarks : iterable of str
         Sentences on methods that are missing.
+    seconds_per_patch : float, optional
+        The limit on the mean time per patch, if there was one.
 
     Returns
     -------
@@ -121,6 +124,11 @@ def page(
     document.text(
         f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each coded with at "
         f"most {_listed(found, 'or')} of {n} atoms."
+        + (
+            ""
+            if seconds_per_patch is None
+            else f" The time limit of a method was {1e3 * seconds_per_patch:g} ms per patch."
+        )
     )
     for remark in remarks:
         document.text(remark)
