@@ -73,6 +73,8 @@ def test_an_uploaded_photograph_is_denoised_and_shown_before_and_after(page):
     rows = results(page)
     assert [row[0] for row in rows] == ["coarse", "fast", "best"]
     assert float(rows[2][1]) > float(rows[0][1])
+    # Stages are points of one line, and have no markers of their own.
+    assert page.all(".results svg") == []
     sources = [one.get_attribute("src") for one in page.all(".stage img")]
     before, after = (decoded(urllib.request.urlopen(one, timeout=60).read()) for one in sources)
     clean = decoded(download(page, "picture without noise"))
@@ -229,6 +231,16 @@ def test_fields_show_the_numbers_that_are_used(page):
     assert page.run().startswith("Finished")
     assert (page.entered("Budget: iterations"), page.entered("Stride in pixels")) == ("30", "8")
     assert "--dictionary 8x8 --stride 8 --max-iter 30" in page.text(".command")
+
+
+def test_words_of_the_tasks_fit_their_buttons(page):
+    gaps = page.driver.execute_script("""
+        return [...document.querySelectorAll("[aria-label=task] .q-btn-toggle .q-btn")].map((one) => {
+            const [button, words] = [one, one.querySelector(".block")].map((part) => part.getBoundingClientRect());
+            return Math.min(words.left - button.left, button.right - words.right);
+        });""")
+    assert len(gaps) == 3
+    assert min(gaps) >= 6
 
 
 def test_settings_that_cannot_be_used_are_explained(page):

@@ -6,6 +6,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sparsect.app.work import Progress, signal
 
+# How labels of the axes are aligned: those of x, and those of y.
+ENDS = ("middle", "end")
+
 
 def races(**settings):
     messages = []
@@ -86,8 +89,12 @@ def test_noise_has_the_ratio_asked_for_and_a_solver_that_cannot_be_used_says_so(
 @pytest.mark.slow
 def test_solvers_race_in_the_browser(browser):
     browser.open("signal")
+    assert "Nothing computed yet." in browser.find(".chart > svg").get_attribute("textContent")
+    assert "Point at" not in browser.text("main")
+    assert browser.all(".chart .grid") == []
     browser.enter("Nonzeros, s", 20)
     assert browser.run().startswith("Finished")
+    assert "Nothing computed yet." not in browser.find(".chart > svg").get_attribute("textContent")
     rows = {row.text.split()[0]: row.text for row in browser.all(".results tbody tr")}
     assert set(rows) == {"auto", "difference-map", "admm", "omp"}
     assert "100%" in rows["auto"]
@@ -96,6 +103,8 @@ def test_solvers_race_in_the_browser(browser):
     # Stems of the truth, and of the estimate that is shown.
     assert len(charts[0].find_elements("css selector", ".stem")) == 40
     assert [len(chart.find_elements("css selector", "polyline")) for chart in charts[1:]] == [4, 4]
+    for chart in charts:
+        assert all(len(chart.find_elements("css selector", f".grid text[text-anchor={end}]")) > 1 for end in ENDS)
     assert browser.errors() == []
 
 

@@ -27,7 +27,7 @@ def address(tmp_path_factory):
         for method in ("ormp", "omp")
     }
     path = tmp_path_factory.mktemp("pages") / "index.html"
-    gallery.page("cat", image, dictionary, {4: found}, []).write(path)
+    gallery.page("cat", image, dictionary, {4: found}, [], 0.01).write(path)
     return path.as_uri()
 
 
@@ -88,11 +88,18 @@ def test_both_pictures_can_be_chosen_with_the_keyboard(opened):
     assert label.count("omp") == 2
 
 
+def test_the_limit_on_time_is_told(opened):
+    assert "The time limit of a method was 10 ms per patch." in opened.find_element(By.TAG_NAME, "body").text
+
+
 def test_it_fits_on_a_phone(opened):
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     assert opened.execute_script("return document.documentElement.scrollWidth") == 390
     assert opened.find_element(By.CSS_SELECTOR, ".slider").size["width"] > 300
+    # A table that is wider has a shadow at its edge.
+    table = "return getComputedStyle(document.querySelector('.wide')).backgroundAttachment"
+    assert opened.execute_script(table) == "local, local, scroll, scroll"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from nicegui import ui
 
-from ..reporting.look import COLOURS, MARKERS, look, variables
+from ..reporting.look import COLOURS, MARKERS, SCROLLED, look, variables
 
 PAGES = {"/": "Photograph", "/signal": "Signal", "/dictionary": "Dictionary", "/paper": "Paper"}
 STYLE = (Path(__file__).parent / "parts" / "style.css").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def frame(path: str, summary: str) -> Iterator[None]:
     None
         Nothing.
     """
-    style = f"body {{ {variables(dark=False)} }} body.body--dark {{ {variables(dark=True)} }} {STYLE}"
+    style = f"body {{ {variables(dark=False)} }} body.body--dark {{ {variables(dark=True)} }} {SCROLLED} {STYLE}"
     ui.add_head_html(f"<style>{style}</style>{REMEMBERED}")
     ui.colors(primary=COLOURS["blue"][0], negative=COLOURS["vermilion"][0], dark_page="#16181a", dark="#1f2225")
     with ui.element("header").classes("top"):

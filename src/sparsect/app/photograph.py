@@ -99,7 +99,7 @@ class PhotographPage:
 
     def _task(self) -> None:
         with ui.element("section").classes("panel").props('aria-label="task"'):
-            self.task = ui.toggle(TASKS, value="reconstruct").props("no-caps spread unelevated")
+            self.task = ui.toggle(TASKS, value="reconstruct").props("no-caps spread unelevated").classes("fit-words")
             with ui.element("div").classes("stack") as self.reconstructing:
                 self.methods = ui.select(OFFERED, value=FIRST, label="Methods", multiple=True).props(
                     "dense outlined use-chips options-dense"
@@ -354,7 +354,8 @@ class PhotographPage:
     def _tabulate(self) -> None:
         """Draw the table of the methods, and their quality against time."""
         kind = {"reconstruct": "SNR", "denoise": "PSNR", "inpaint": "PSNR of missing pixels"}[self.task.value]
-        first = "method" if self.task.value == "reconstruct" else "stage"
+        # Stages have no lines of their own in the chart, and no markers.
+        first, named = ("method", marked) if self.task.value == "reconstruct" else ("stage", escape)
         head = [first, f"{kind} (dB)", *(("patch SNR (dB)", "atoms per patch") if self.coded else ()), "seconds"]
         rows: dict[str, list[str]] = {}
         for method, one in self.shown.items():
@@ -362,10 +363,10 @@ class PhotographPage:
             if self.coded:
                 coded = self.coded.get(method)
                 cells += ["", ""] if coded is None else [f"{coded.patch_snr_db:.2f}", f"{coded.atoms_per_patch:.1f}"]
-            rows[marked(method)] = [*cells, f"{one.seconds:.2f}{'' if one.final else ' …'}"]
+            rows[named(method)] = [*cells, f"{one.seconds:.2f}{'' if one.final else ' …'}"]
         leading = max(self.curves, key=lambda method: self.curves[method][-1][1]) if len(self.curves) > 1 else None
         notes = [f"{one.method}: {one.reason}" for one in self.failures]
-        self.table.content = numbers(head, rows, leading and marked(leading), notes)
+        self.table.content = numbers(head, rows, leading and named(leading), notes)
         self.chart.set_visibility(bool(self.curves))
         if self.task.value == "reconstruct":
             lines = [line(method, points) for method, points in self.curves.items()]

@@ -18,14 +18,23 @@ COLOURS = {
     "ink": ("#1b1b1b", "#f2f2f2"),
     "magenta": ("#a71370", "#be3d85"),
 }
-# What pages are made of, on light and on dark paper: text, background, rules, panels, secondary text, and links.
+# What pages are made of, on light and on dark paper: background, rules, panels, secondary text, links, and shadows.
 PAGE = {
     "paper": ("#ffffff", "#16181a"),
     "line": ("#d5d5d5", "#3a3d40"),
     "soft": ("#f4f4f2", "#1f2225"),
     "faint": ("#5c5f62", "#a3a7ab"),
     "best": ("#00618f", "#6cc1ee"),
+    "shade": ("#b5b5b5", "#5c6064"),
 }
+# What is wider than the page is scrolled; a shadow at an edge tells that there is more beyond it.
+SCROLLED = """
+.wide { overflow-x: auto;
+  background: linear-gradient(to right, var(--paper) 40%, transparent) 0 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) 100% 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) 0 0 / 1rem 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) 100% 0 / 1rem 100% no-repeat scroll; }
+"""
 # Outlines of the markers, centred at 0 and about 2 wide, by Matplotlib's names; SVG paths.
 MARKERS = {
     "o": "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0z",

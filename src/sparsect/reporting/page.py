@@ -15,14 +15,16 @@ import numpy as np
 from ..backend.arrays import Array
 from ..backend.writing import replacing
 from .inline import inline
-from .look import MARKERS, look, variables
+from .look import MARKERS, SCROLLED, look, variables
 
 STYLE = f"""
 :root {{ color-scheme: light dark; {variables(dark=False)} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}
 @media print {{ :root {{ {variables(dark=False)} }} }}
 """
-STYLE += """
+STYLE += (
+    SCROLLED
+    + """
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem;
   margin: 0 auto; padding: 1.5rem clamp(1rem, 3vw, 2rem); overflow-wrap: break-word; }
@@ -32,7 +34,6 @@ h2 { font-size: 1.25rem; line-height: 1.3; margin: 2.5rem 0 .75rem; padding-top:
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 p, li { max-width: 46rem; }
 a { color: var(--best); } code { font-size: .9em; background: var(--soft); padding: .1em .3em; border-radius: 3px; }
-.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; vertical-align: bottom; color: var(--faint); font-size: .85rem; white-space: normal; }
@@ -73,6 +74,7 @@ select { font: inherit; color: var(--ink); background: var(--soft); border: 1px 
   padding: .3rem .4rem; max-width: 100%; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); font-size: .85rem; color: var(--faint); }
 """
+)
 # Moves the boundary of each slider with a mouse, a finger or the arrow keys, and changes its two pictures.
 SCRIPT = """
 for (const box of document.querySelectorAll(".slider")) {

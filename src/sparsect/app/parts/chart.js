@@ -5,7 +5,9 @@ export default {
     <figure class="chart">
       <svg ref="drawing" :viewBox="'0 0 ' + W + ' ' + H" role="img" :aria-label="alt" tabindex="0" @pointermove="point"
         @pointerleave="near = null" @keydown="key" @blur="near = null">
-        <g class="grid">
+        <g v-if="empty"><rect class="blank" :x="L" :y="T" :width="W - L - R" :height="H - T - B"></rect>
+          <text :x="(L + W - R) / 2" :y="(T + H - B) / 2" text-anchor="middle">Nothing computed yet.</text></g>
+        <g v-else class="grid">
           <g v-for="t in xticks"><line :x1="X(t)" :x2="X(t)" :y1="T" :y2="H - B"></line>
             <text :x="X(t)" :y="H - B + 18" text-anchor="middle">{{ number(t) }}</text></g>
           <g v-for="t in yticks"><line :x1="L" :x2="W - R" :y1="Y(t)" :y2="Y(t)"></line>
@@ -28,7 +30,7 @@ export default {
         <line v-for="l in levels" class="level" :x1="L" :x2="W - R" :y1="Y(l[1])" :y2="Y(l[1])"></line>
         <g v-if="near"><circle class="near" :cx="X(near.p[0])" :cy="Y(near.p[1])" r="8"></circle></g>
       </svg>
-      <div class="tip" aria-live="polite">{{ near ? near.text : hint }}</div>
+      <div class="tip" aria-live="polite">{{ near ? near.text : empty ? "" : hint }}</div>
       <figcaption class="legend"><span v-for="s in series" class="key">
         <svg viewBox="-2 -2 4 4" aria-hidden="true"><path :d="s.marker" :stroke="s.colour" stroke-width="0.4"
           :fill="s.filled ? s.colour : 'var(--paper)'"></path></svg>{{ s.name }}</span>
@@ -51,6 +53,7 @@ export default {
       const fits = (p) => p[1] !== null && (!this.xlog || p[0] > 0) && (!this.ylog || p[1] > 0);
       return (this.series || []).map((s) => ({ ...s, points: s.points.filter(fits) }));
     },
+    empty() { return !this.drawn.some((s) => s.points.length); },
     xrange() { return this.range(0, this.xlog); },
     yrange() { return this.range(1, this.ylog); },
     xticks() { return this.ticks(this.xrange, this.xlog, Math.min(8, Math.floor(this.W / 70))); },
@@ -61,7 +64,7 @@ export default {
       const all = this.drawn.flatMap((s) => s.points.map((p) => p[axis]));
       if (axis === 1) all.push(...this.levels.map((l) => l[1]));
       if (this.stems && axis === 1) all.push(0);
-      if (!all.length) return log ? [0.1, 1] : [0, 1];
+      if (this.empty) return [1, 2];
       let low = all.reduce((a, b) => Math.min(a, b)), high = all.reduce((a, b) => Math.max(a, b));
       if (log) return low === high ? [low / 2, high * 2] : [low, high];
       const pad = low === high ? Math.max(1, Math.abs(low)) / 2 : axis === 1 ? (high - low) * 0.06 : 0;
@@ -75,7 +78,7 @@ export default {
     ticks([low, high], log, count) {
       const found = [];
       if (log) {
-        const decades = Math.log10(high / low), steps = decades < 1.5 ? [1, 2, 5] : [1];
+        const decades = Math.log10(high / low), steps = decades < 2 ? [1, 2, 5] : [1];
         const every = Math.max(1, Math.ceil(decades / count));
         if (decades < 0.7) return this.ticks([low, high], false, count);
         for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e += every)
