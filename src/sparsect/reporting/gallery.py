@@ -124,12 +124,9 @@ def page(
     document.text(
         f"{original.shape[1]}x{original.shape[0]} pixels, {first.patches} patches of {side}x{side}, each coded with at "
         f"most {_listed(found, 'or')} of {n} atoms."
-        + (
-            ""
-            if seconds_per_patch is None
-            else f" The time limit of a method was {1e3 * seconds_per_patch:g} ms per patch."
-        )
     )
+    if seconds_per_patch is not None:
+        document.text(f"The time limit of a method was {1e3 * seconds_per_patch:g} ms per patch.")
     for remark in remarks:
         document.text(remark)
     for sparsity, outcomes in found.items():
