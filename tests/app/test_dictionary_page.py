@@ -44,8 +44,12 @@ def test_a_dictionary_is_learned_from_uploads_and_changes_by_rounds(browser, tmp
     assert dictionary.Phi.shape == (64, 16)
     assert len(dictionary.rounds) == 4
     assert browser.text(".command").startswith("sparsect learn photos/ --atoms 16 --patch 8 --sparsity 5 --rounds 4")
+    # A dictionary from before is not offered as the result of learning that was stopped.
+    browser.enter("Atoms", 256)
+    browser.enter("Rounds", 40)
+    browser.enter("Patches", 50000)
     browser.click(".run")
-    browser.until(lambda: "round 1" in browser.status())
+    browser.until(lambda: "patches coded" in browser.status())
     browser.press("Stop")
     browser.until(lambda: browser.status().startswith("Stopped"))
     assert not [one for one in browser.all("main a") if one.text == "dictionary"]
