@@ -208,17 +208,18 @@ def prepared(send: Sender, solvers: Mapping[str, Solver]) -> Iterator[None]:
     None
         Nothing.
     """
+    for name, solver in solvers.items():
+        if name in COMPILED:
+            continue
+        send(Progress(f"compiling {name}", 0))
+        for kind in ("gaussian", "coherent"):
+            Phi, y, _ = _problem(40, 80, 20, 20.0, kind, seed=0)
+            # A solver that cannot be used says so in its own run.
+            with contextlib.suppress(InputError):
+                recover(Phi, y, 20, solver, max_iter=200, check_fit=False)
+        COMPILED.add(name)
+    # By now all libraries are loaded; those that were loaded later would have all cores.
     with threadpool_limits(1, "blas"):
-        for name, solver in solvers.items():
-            if name in COMPILED:
-                continue
-            send(Progress(f"compiling {name}", 0))
-            for kind in ("gaussian", "coherent"):
-                Phi, y, _ = _problem(40, 80, 20, 20.0, kind, seed=0)
-                # A solver that cannot be used says so in its own run.
-                with contextlib.suppress(InputError):
-                    recover(Phi, y, 20, solver, max_iter=200, check_fit=False)
-            COMPILED.add(name)
         yield
 
 
