@@ -1,5 +1,6 @@
 """A server in a process of its own, a real browser, and what tests do with them."""
 
+import contextlib
 import json
 import os
 import re
@@ -96,15 +97,30 @@ class Browser:
         return self.text(".status")
 
     def click(self, selector):
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", self.find(selector))
-        self.find(selector).click()
+        self._click(lambda: self.find(selector))
 
     def press(self, words, within="body"):
         """Click the button with these words."""
-        found = [one for one in self.all(f"{within} button") if one.text.strip() == words]
-        assert found, f"no button {words!r}"
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", found[0])
-        found[0].click()
+
+        def button():
+            found = [one for one in self.all(f"{within} button") if one.text.strip() == words]
+            assert found, f"no button {words!r}"
+            return found[0]
+
+        self._click(button)
+
+    def _click(self, find):
+        """Click what is found; elements may be replaced between two calls while the page changes."""
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        for attempt in range(5):
+            with contextlib.suppress(StaleElementReferenceException):
+                element = find()
+                self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                element.click()
+                return
+            time.sleep(0.2 * attempt)
+        raise AssertionError("what is to be clicked is replaced all the time")
 
     def enter(self, label, value):
         """Type a number into the field with this label."""

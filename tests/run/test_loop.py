@@ -249,7 +249,8 @@ class TestRepr:
 
     def test_other_array_library(self, problem):
         torch = pytest.importorskip("torch")
-        result = sparsect.recover(torch.asarray(problem.Phi), torch.asarray(problem.y), 10, max_iter=5)
+        Phi, y = torch.asarray(problem.Phi), torch.asarray(problem.y)
+        result = sparsect.recover(Phi, y, 10, "difference-map", max_iter=5, check_fit=False)
         assert "6 (x: shape (6, 80), float64)" in repr(result)
         assert "iterations:    5\n" in repr(result)
 
