@@ -358,6 +358,26 @@ def test_learning_for_a_sparsity(rng, tmp_path):
     )
 
 
+def test_nonnegative_learning(rng):
+    """Codes and atoms without negative entries, with an error like that on a CPU, from tensors and from arrays."""
+    planted = np.abs(rng.standard_normal((40, 30))) * (rng.random((40, 30)) < 0.3)
+    codes = rng.uniform(0.5, 2, (6000, 40)) * (np.argsort(rng.random((6000, 40)), axis=1) < 3)
+    X = (codes @ planted).astype(np.float32)
+    options = {"n_atoms": 40, "sparsity": 3, "rounds": 12, "nonnegative_codes": True, "nonnegative_atoms": True}
+    errors = {}
+    for name, signals, device in (("cpu", X, None), ("array", X, "cuda"), ("tensor", on_gpu(X), None)):
+        learner = sparsect.DictionaryLearner(device=device, **options).fit(signals)
+        found = learner.transform(signals)
+        atoms, values = to_numpy(learner.components_), to_numpy(found.values() if name == "tensor" else found.data)
+        assert atoms.min() >= 0
+        assert values.min() > 0
+        assert values.size <= 3 * X.shape[0]
+        back = to_numpy(learner.inverse_transform(found))
+        errors[name] = np.linalg.norm(back - X) / np.linalg.norm(X)
+    assert learner.components_.device.type == "cuda"
+    assert max(errors["array"], errors["tensor"]) < 1.05 * errors["cpu"] + 0.01
+
+
 def test_learning_on_workers_with_a_gpu(rng):
     pytest.importorskip("distributed")
     _, source = patches(rng)
