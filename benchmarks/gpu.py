@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import machine
@@ -284,6 +285,8 @@ def rivals_table(operator, rows):
 
 def main():
     train, val = sys.argv[1:]
+    # Twenty iterations of ADMM, as in a round of learning, are far from an answer in a few rows.
+    warnings.simplefilter("ignore", sparsect.PoorFitWarning)
     dictionary = sparsect.load_dictionary()
     operator = sparsect.as_operator(torch.from_numpy(dictionary.Phi).cuda())
     rows = torch.from_numpy(signals(val, 20, 1)[:2000]).cuda()

@@ -74,7 +74,7 @@ def denoise(
     Colours are transformed to brightness and two colour differences; groups are found in the brightness.
 
     The result does not depend on the number of threads, and on a GPU it is the same up to rounding. Memory is needed
-    for about eight copies of the image, and for about a gigabyte more on a GPU.
+    for about eight copies of the image, and for one to two gigabytes more on a GPU.
 
     References
     ----------
