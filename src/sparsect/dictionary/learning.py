@@ -74,7 +74,7 @@ def learn(
     the same as another one, are replaced by signals. The result is the dictionary of the round with the smallest error
     on signals that are held out. If there are so few signals that fewer than 1.5 of them use an atom for each of its
     entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks codes and leaves
-    1.25 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder`` is given).
+    1.5 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder`` is given).
 
     With ``'lp'``, learning is that of the paper: each round codes all signals by ADMM with a penalty, followed by the
     method of optimal directions, and the last dictionary is the result.
@@ -102,8 +102,8 @@ def learn(
         Maximum number of iterations of the coder for each signal. The default is 20 for 'lp', and for 'l0' 10, or
         ``sparsity`` if that is larger.
     rounds : int, optional
-        Number of rounds. A round of mini-batches codes about 5,000 signals, on a GPU 80,000. The default is 45, and 20
-        where codes are shrunk.
+        Number of rounds. A round of mini-batches codes 5,000 signals at first and at most 20,000 later, on a GPU
+        80,000. The default is 45, and 20 where codes are shrunk.
     passes : int, optional
         For 'l0', how many of the rounds, the last ones, are passes over all signals. The default is one in eight, at
         least one, and one where codes are shrunk. With very many signals, a pass takes as long as hundreds of rounds of

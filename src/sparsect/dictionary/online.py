@@ -23,8 +23,10 @@ from .samples import completed
 from .statistics import Statistics, gather
 from .updates import coordinate_descent
 
-# Number of signals in a step. Small products do not keep a GPU busy.
-BATCH, GPU_BATCH = 256, 4096
+# Number of signals in a step, at first and at the most. Small products do not keep a GPU busy.
+BATCH, LARGEST, GPU_BATCH = 256, 1024, 4096
+# A larger step has at most these fractions of the signals that are remembered, and of all signals.
+OF_REMEMBERED, OF_ALL = 1 / 6, 1 / 10
 # The memory, in remembered signals that use an atom, at the beginning and at the end of learning.
 MEMORY = (10.0, 300.0)
 # Codes have this fraction of the nonzeros at the beginning, and all of them after this fraction of learning.
@@ -34,7 +36,7 @@ SELDOM = 0.1
 # If signals use an atom less often than this many times for each of its entries, codes are shrunk by an l1 penalty.
 FEW = 1.5
 # Shrunk codes have this many times the nonzeros on average, and at most that many times in one signal.
-SHRUNK, LONGEST = 1.25, 4
+SHRUNK, LONGEST = 1.5, 4
 # Signals from whose paths the penalty is determined.
 PATHS = 64
 # Iterations of the annealed map, which computes nonnegative codes.
@@ -82,7 +84,7 @@ class Online:
         return self.coder is None and not self.nonnegative_codes and signals * self.sparsity < FEW * n_atoms * entries
 
     def penalty(self, Phi: Array, signals: Array) -> float:
-        """Return the weight of the l1 norm with which codes have 1.25 times the nonzeros, on average.
+        """Return the weight of the l1 norm with which codes have 1.5 times the nonzeros, on average.
 
         Parameters
         ----------
@@ -163,6 +165,30 @@ class Online:
         """
         first, last = MEMORY
         return float(first * (last / first) ** fraction * n_atoms / self.sparsity)
+
+    def batch(self, n_atoms: int, fraction: float, signals: int, on_host: bool) -> int:
+        """Return how many signals a step codes.
+
+        Parameters
+        ----------
+        n_atoms : int
+            Number of atoms.
+        fraction : float
+            Which fraction of learning is done.
+        signals : int
+            Number of all signals.
+        on_host : bool
+            Whether they are in main memory, not on a GPU.
+
+        Returns
+        -------
+        int
+            The number. It grows with the memory, so that what is remembered comes from few, recent dictionaries.
+        """
+        if not on_host:
+            return min(GPU_BATCH, signals)
+        more = min(OF_REMEMBERED * self.memory(n_atoms, fraction), OF_ALL * signals, LARGEST)
+        return min(max(BATCH, round(more)), signals)
 
     def progress(self, n_atoms: int, seen: float) -> float:
         """Return at which fraction of learning one in four of the signals seen is remembered, for streams of signals.

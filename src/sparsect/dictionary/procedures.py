@@ -11,7 +11,7 @@ import numpy as np
 from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, on_host, placed, take_rows, to_numpy
 from ..operators import as_operator
 from ..solvers.base import Solver
-from .online import BATCH, GPU_BATCH, SELDOM, Online
+from .online import SELDOM, Online
 from .samples import Sample, completed, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
@@ -249,13 +249,14 @@ class Limited:
 
     def signals(self, rounds: Rounds) -> int:
         """Return the number of signals of a round of mini-batches, or of the source."""
-        return self.source.size if self._is_pass(rounds) else STEPS * self._batch
+        return self.source.size if self._is_pass(rounds) else STEPS * self._batch(len(rounds))
 
     def left(self, rounds: Rounds) -> int:
         """Return the number of signals that the remaining rounds code, if the passes do not begin or end earlier."""
         passed = sum(not numbers["remembered"] for numbers in rounds)
-        steps = 0 if self._is_pass(rounds) else self.rounds - self.passes - len(rounds)
-        return steps * STEPS * self._batch + (self.passes - passed) * self.source.size
+        coming = () if self._is_pass(rounds) else range(len(rounds), self.rounds - self.passes)
+        steps = STEPS * sum(self._batch(number) for number in coming)
+        return steps + (self.passes - passed) * self.source.size
 
     def finished(self, rounds: Rounds) -> bool:
         """Whether the passes are done, or the last one has not lowered the error."""
@@ -279,10 +280,10 @@ class Limited:
         """Return the number of the round with the smallest error, from 0."""
         return int(np.argmin([self._error(numbers) for numbers in rounds]))
 
-    @property
-    def _batch(self) -> int:
-        """Number of signals in a mini-batch."""
-        return min(BATCH if on_host(self.sample.rows) else GPU_BATCH, self.sample.rows.shape[0])
+    def _batch(self, number: int) -> int:
+        """Number of signals in the mini-batches of a round, counted from 0."""
+        done = number / (self.rounds - self.passes)
+        return self.online.batch(self.n_atoms, done, self.sample.rows.shape[0], on_host(self.sample.rows))
 
     def _is_pass(self, rounds: Rounds) -> bool:
         """Whether the round after these is a pass over all signals."""
@@ -305,7 +306,7 @@ class Limited:
     def _stepped(self, stage: Stage, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
         """Do a round of mini-batches, and return the sum of their statistics, too."""
         rows, generate = self.sample.rows, np.random.default_rng([self.seed, number + 1])
-        size = self._batch
+        size = self._batch(number)
         passes = [generate.permutation(rows.shape[0]) for _ in range(-(-STEPS * size // rows.shape[0]))]
         parts: list[Statistics] = []
         Phi, recent = from_numpy(np.ascontiguousarray(to_numpy(stage.Phi)), rows), stage.recent

@@ -11,10 +11,12 @@ import numpy as np
 
 from ..backend.arrays import Array, NumpyArray, namespace, on_host, to_numpy
 from ..backend.devices import memory_errors, rows_at_a_time, summing
-from ..backend.norms import norm, squared_norm
+from ..backend.norms import squared_norm
 from ..operators import Operator
+from ..problems import Problem
 from ..recover import recover
 from ..sets import SignalSet
+from ..solvers import LeastAngleRegression, OrthogonalMatchingPursuit
 from ..solvers.base import Solver
 from .samples import completed
 from .sources import Batches
@@ -153,32 +155,42 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
 
 def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
     xp = namespace(signals)
-    filled = completed(signals)
-    options: dict[str, Any] = {"max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
+    measured = filled = completed(signals)
     with summing(signals):
-        result = recover(operator, filled, sparsity, coder, **options)
-        errors, measured = result.residual_norm, signals
+        codes = _codes(operator, filled, coder, sparsity, code_iter)
+        fits = xp.astype(operator.forward(codes), signals.dtype)
         if filled is not signals:
             absent = xp.isnan(signals)
-            for fill in range(FILLS + 1):
-                if fill:
-                    result = recover(operator, filled, sparsity, coder, **options)
-                filled = xp.where(absent, xp.astype(operator.forward(result.x), signals.dtype), signals)
-            errors = norm(filled - operator.forward(result.x))
+            for _ in range(FILLS):
+                filled = xp.where(absent, fits, signals)
+                codes = _codes(operator, filled, coder, sparsity, code_iter)
+                fits = xp.astype(operator.forward(codes), signals.dtype)
+            filled = xp.where(absent, fits, signals)
             measured = xp.where(absent, xp.zeros_like(signals), signals)
-        codes_codes = xp.astype(result.x.T @ result.x, xp.float64)
-        codes_signals = xp.astype(result.x.T @ filled, xp.float64)
+        codes_codes = xp.astype(codes.T @ codes, xp.float64)
+        codes_signals = xp.astype(codes.T @ filled, xp.float64)
     # Correct the row sums, so that rounding does not give atoms a mean that the signals do not have.
-    sums = xp.astype(result.x.T @ xp.sum(filled, axis=1), xp.float64)
+    sums = xp.astype(codes.T @ xp.sum(filled, axis=1), xp.float64)
     codes_signals += ((sums - xp.sum(codes_signals, axis=1)) / signals.shape[1])[:, None]
     return Statistics(
         codes_codes=codes_codes,
         codes_signals=codes_signals,
-        usage=xp.astype(xp.count_nonzero(result.support, axis=0), xp.float64),
-        error=float(xp.sum(xp.astype(errors, xp.float64) ** 2)),
+        usage=xp.astype(xp.count_nonzero(codes, axis=0), xp.float64),
+        error=float(xp.sum(xp.astype(squared_norm(filled - fits), xp.float64))),
         energy=float(xp.sum(squared_norm(measured))),
         count=int(signals.shape[0]),
     )
+
+
+def _codes(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Array:
+    """Return the codes of signals without NaN."""
+    if not isinstance(coder, OrthogonalMatchingPursuit | LeastAngleRegression):
+        options: dict[str, Any] = {"max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
+        return recover(operator, signals, sparsity, coder, **options).x
+    # These end by themselves and do not depend on scales. Stopping and recording would take as long as small batches.
+    problem = Problem(operator, signals, sparsity)
+    state = coder.steps(problem, coder.init(problem), np.full(problem.batch, -1.0), [0.0] * code_iter)
+    return coder.estimate(problem, state)
 
 
 def gather_all(
