@@ -207,8 +207,9 @@ class Problem:
             The units in which x and y of the scaled problem are expressed.
         """
         xp, like = namespace(self.y), self.y
-        # A set of the user's own has units of its own, and so have bounds.
-        columns, powers = columns and self.structure.nearest is None, powers and self.structure.scalable
+        # A set of the user's own has units of its own.
+        own = self.structure.nearest is not None
+        columns, powers = columns and not own, powers and not own
         operator = self.operator.unit_columns if columns else self.operator
         norms = (
             None
@@ -221,7 +222,11 @@ class Problem:
             scaled = self._replaced(operator=operator, x=None, structure=self.structure.scaled(norms))
         if not powers:
             return scaled, Units(None, None, of_columns)
-        y_unit = units(to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64))
+        sizes = to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64)
+        if not self.structure.scalable:
+            # Bounds are the same for all rows, and scaled with them.
+            sizes[:] = sizes.max()
+        y_unit = units(sizes)
         with np.errstate(over="ignore", under="ignore"):
             x_unit = y_unit / operator.unit
         if operator.unit == 1 and (y_unit == 1).all():
@@ -234,6 +239,7 @@ class Problem:
         of_x, of_y = (xp.astype(from_numpy(unit, like), real_dtype(like)) for unit in (x_unit, y_unit))
         scaled = scaled._replaced(
             operator=operator.to_scale,
+            structure=scaled.structure.scaled(np.full(operator.shape[1], 1 / x_unit[0])),
             y=like / of_y[:, None],
             noise_norm=None if self.noise_norm is None else self.noise_norm / of_y,
             x=None,

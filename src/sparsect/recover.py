@@ -252,7 +252,7 @@ def _from_incomplete(
     if data.shape[-1] != m or 0 in data.shape:
         shapes = f"(times, {m}) or (batch, times, {m})" if axes == 2 else f"({m},) or (batch, {m})"
         raise reject("y", f"shape {tuple(data.shape)}", f"have shape {shapes}")
-    rows = data if data.ndim > axes else data[None]
+    rows = data if data.ndim > axes else data[None, ...]
     batch = int(rows.shape[0])
     if noise_std is not None:
         whitening_matrix("noise_std", noise_std, m)

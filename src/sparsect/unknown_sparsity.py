@@ -52,7 +52,8 @@ def recover_unknown(
 
     With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection. Without
     it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
-    taken; of groups, the most likely number is taken. In all of these cases x is then recovered with this s.
+    taken; of groups, also if they have several sizes, the most likely number is taken. In all of these cases x is then
+    recovered with this s.
 
     If Phi is like a random matrix, or if the method is the annealed map, the solution has as many nonzeros as message
     passing expects after it has learned the density of x and the noise level from the row, which maximizes their
@@ -133,9 +134,16 @@ def _most(problem: Problem) -> int:
 
 
 def _is_sampled(problem: Problem) -> bool:
-    """Whether the default method samples supports of a few nonzeros; those of groups only in main memory."""
-    if _has_groups(problem) and not is_numpy(namespace(problem.y)):
-        return False
+    """Whether the default method samples supports of a few nonzeros; those of groups only in main memory.
+
+    Groups of several sizes count as sampled, because messages, which learn the number of nonzeros, may take a large
+    group for several small ones.
+    """
+    if _has_groups(problem):
+        if not is_numpy(namespace(problem.y)):
+            return False
+        if np.ptp(problem.structure.layout.sizes) > 0:
+            return True
     return stages_for(problem.take(np.arange(problem.batch), 1), "recovery") is STAGES["recovery"]
 
 
@@ -217,6 +225,7 @@ def most_likely_groups(problem: Problem) -> IntArray:
     array of int, shape (batch,)
         The number of groups, at most as many as have m / 2 entries.
     """
+    problem = problem.to_scale()[0]
     size, m = row_norms(problem.y) ** 2, (2 if is_complex(problem.y) else 1) * problem.operator.shape[0]
     highest = -m / 2 * np.log(np.maximum(size, np.finfo(np.float64).tiny)) + math.lgamma(m / 2)
     likely, since = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=np.int64)
@@ -235,7 +244,7 @@ def _evidence(problem: Problem) -> FloatArray:
     """Return the log-likelihood of each row of y, up to a constant, for supports of the size of the set.
 
     With the variance of the noise and the p values integrated out (the latter normal with the mean square E of those of
-    the best fit), the likelihood is ||r||^-(m - p) Gamma((m - p) / 2) (2 e E)^(-p / 2); the determinant of the Gram
+    the fit), the likelihood is ||r||^-(m - p) Gamma((m - p) / 2) (2 e E)^(-p / 2); the determinant of the Gram
     matrix is left out. All supports are equally likely. For complex data, m and p count twice.
     """
     count, groups, parts = (
@@ -244,7 +253,8 @@ def _evidence(problem: Problem) -> FloatArray:
         2 if is_complex(problem.y) else 1,
     )
     m, least = parts * problem.operator.shape[0], FLOOR * row_norms(problem.y) ** 2
-    best = solve(problem, Automatic("approximation"), max_iter=TRIAL, check_fit=False)
+    # The best fit of all would take a large group for what is noise.
+    best = solve(problem, Automatic(), max_iter=TRIAL, refit=True, check_fit=False)
     x = to_numpy(best.x).reshape(problem.batch, -1) * problem.operator.column_norms
     left = np.maximum(to_numpy(best.residual_norm).reshape(-1) ** 2, least)
     p = parts * np.count_nonzero(x, axis=1)

@@ -216,7 +216,7 @@ BAD_SETS = {
     "huge labels": (("--groups", "far.npy"), "`--groups far.npy` must have all numbers from 0 on"),
     "more groups than there are": (
         ("--groups", "groups.npy", "--sparsity", "31"),
-        "size` must be a whole number from 0 to 30, got 31",
+        "--sparsity` must be a whole number from 0 to 30, got 31",
     ),
     "a method without groups": (("--groups", "groups.npy", "-m", "irls"), "'irls', which does not take"),
     "a method without bounds": (("--nonnegative", "-m", "lars"), "'lars', which does not take"),
@@ -227,6 +227,7 @@ BAD_SETS = {
         "`--noise-std ones.npy` must have shape (30,), or (30, 30)",
     ),
     "no noise": (("--noise-std", "zero.npy"), "`--noise-std zero.npy` must be positive numbers"),
+    "a negative noise": (("--noise-std", "-1"), "`--noise-std` must be a positive number or a file, got -1"),
     "unknown noise": (("--noise-std", "nan.npy"), "`--noise-std nan.npy` must have finite entries only"),
     "singular noise": (("--noise-std", "singular.npy"), "`--noise-std singular.npy` must have positive eigenvalues"),
     "out is an input": (("--groups", "groups.npz", "--out", "groups.npz"), "--out` must be a file that is not used"),

@@ -234,7 +234,7 @@ class TestLearn:
             assert similar.max() < 1 - 1e-6
 
     def test_constant_signals_are_refused(self):
-        with pytest.raises(InputError, match=r"source` must .*got signals that are all zero or constant"):
+        with pytest.raises(InputError, match="signals` must not all be zero or constant, got none that varies"):
             learn(PatchSource([np.ones((10, 10))], 4, 50), 3)
 
 
@@ -454,8 +454,13 @@ class TestSparsity:
         learned = learn(source, 12, sparsity=4, rounds=8, **options)
         assert learned.Phi.min() >= 0
         assert min(error(learned)) < 0.2
-        with pytest.raises(InputError, match=r"source` must have positive entries, got"):
-            learn(ArraySource(-np.ones((50, 4))), 2, sparsity=1, nonnegative_atoms=True)
+        with pytest.raises(InputError, match=r"signals` must have positive entries, for nonnegative atoms"):
+            learn(ArraySource(-np.ones((50, 4))), 2, sparsity=1, **options)
+        # Codes that may be negative take nonnegative atoms to negative signals.
+        signals = codes @ truth.T
+        mirrored = [learn(part, 12, sparsity=4, rounds=4, nonnegative_atoms=True) for part in (signals, -signals)]
+        assert mirrored[1].Phi.min() >= 0
+        np.testing.assert_allclose(error(mirrored[1]), error(mirrored[0]))
 
     def test_missing_entries(self, rng):
         signals, truth = planted(rng, 2000, 12, 14)
@@ -478,9 +483,9 @@ class TestSparsity:
             with pytest.raises(InputError, match=message):
                 learn(source, 12, **options)
         for signals, message in (
-            (np.zeros((50, 8)), r"source` must .*got signals that are all zero or constant"),
+            (np.zeros((50, 8)), "signals` must not all be zero or constant, got none that varies"),
             (np.full((50, 8), 1e200), r"signals` must .*got entries whose squares leave the range"),
-            (np.where(np.eye(50, 8) > 0, np.nan, 1.0), r"signals` must .*NaN or infinite"),
+            (np.where(np.eye(50, 8) > 0, np.nan, 1.0), r"signals` must .*8 entries that are NaN. Use missing='nan'"),
         ):
             with pytest.raises(InputError, match=message):
                 learn(ArraySource(signals), 3, sparsity=2)

@@ -63,6 +63,11 @@ class TestProjections:
         for scale in (1e-200, 1.0, 1e200):
             np.testing.assert_array_equal(chosen.project(scale * x), scale * np.array([0, 0, 2, -5]))
 
+    @pytest.mark.parametrize("scale", [1e200, 1e-200, 1.0])
+    def test_bounds_of_any_scale(self, scale):
+        point = sets.Sparse(1, low=-scale, high=scale).project(scale * np.array([3.0, 2.0, -5.0]))
+        np.testing.assert_array_equal(point, [0.0, 0.0, -scale])
+
     def test_joint_signals_have_times(self):
         x = np.array([[1.0, 2.0, 2.0], [0.0, 2.0, 0.0]])
         expected = np.array([[0, 2, 0], [0, 2, 0]])
@@ -76,6 +81,7 @@ class TestProjections:
         np.testing.assert_array_equal(chosen.groups, [0, 0, 1, 1])
 
     def test_infinite_bounds_are_none(self):
+        assert sets.Sparse(2, low=np.float32(-np.inf), high=np.inf).structure(5).plain
         np.testing.assert_array_equal(sets.Sparse(1, low=-np.inf, high=np.inf).project([-3.0, 2.0]), [-3, 0])
 
     def test_complex_groups(self):
@@ -290,6 +296,25 @@ class TestUnknownSize:
         y = x @ Phi.T + 0.1 * rng.standard_normal((2, 4, 30))
         np.testing.assert_array_equal(recover(Phi, y, sets.JointSparse("auto")).support, x != 0)
 
+    @pytest.mark.parametrize("rho", [0.0, 0.9])
+    def test_groups_of_any_sizes(self, rng, rho):
+        """Neither many small groups nor a large one whose entries are zero change the number."""
+        labels = np.concatenate([np.zeros(40, int), 1 + np.arange(48), 49 + np.arange(72) // 6])
+        Phi = rng.standard_normal((80, 160))
+        for j in range(1, 160):
+            Phi[:, j] = rho * Phi[:, j - 1] + np.sqrt(1 - rho**2) * Phi[:, j]
+        x = np.isin(labels, [5, 17, 50, 55]) * rng.choice([-1.0, 1.0], (6, 160)) * rng.uniform(1, 2, (6, 160))
+        y = x @ Phi.T + 0.01 * rng.standard_normal((6, 80))
+        np.testing.assert_array_equal(recover(Phi, y, sets.GroupSparse("auto", labels)).support, x != 0)
+
+    @pytest.mark.parametrize(("scale", "dtype"), [(1e160, np.float64), (1e20, np.float32), (1e-15, np.float32)])
+    def test_units_do_not_matter(self, rng, scale, dtype):
+        chosen, Phi, y, x = signals(rng, "groups")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = recover(Phi.astype(dtype), (scale * y).astype(dtype), sets.GroupSparse("auto", chosen.groups))
+        np.testing.assert_array_equal(result.support, x != 0)
+
 
 class TestBoundedFit:
     @pytest.mark.parametrize("chosen", [sets.Sparse(9, nonnegative=True), sets.Sparse(9, low=-0.1, high=0.2)])
@@ -393,6 +418,62 @@ class TestSetsOfOnesOwn:
         moved = sparsect.project_data(x + 1, Phi, x @ Phi.T, data_set=Affine())
         np.testing.assert_allclose(moved @ Phi.T, x @ Phi.T, atol=1e-9)
 
+    @pytest.mark.parametrize("method", ["difference-map", "alternating-map"])
+    def test_projections_that_change_their_arguments(self, rng, method):
+        Phi, x = rng.standard_normal((20, 40)), np.zeros((3, 40))
+        x[:, [4, 11, 30]] = rng.standard_normal((3, 3))
+        y, inverse = x @ Phi.T, np.linalg.pinv(Phi)
+
+        class Careful:
+            size = 3
+
+            def project(self, x, *data):
+                if data:
+                    return x - (x @ Phi.T - data[0]) @ inverse.T
+                return sets.Sparse(3).project(x)
+
+        class Careless(Careful):
+            def project(self, x, *data):
+                x[:] = super().project(x, *data)
+                for each in data:
+                    each[:] = np.nan
+                return x
+
+        for options in ({"data": Careful()}, {"sparsity": Careful()}):
+            careless = {name: Careless() for name in options}
+            both = [{"sparsity": 3, "method": method} | given for given in (options, careless)]
+            expected, found = (recover(Phi, y, **given) for given in both)
+            np.testing.assert_array_equal(found.x, expected.x)
+
+    def test_joint_supports_with_a_data_set(self, rng):
+        Phi, x = rng.standard_normal((20, 40)), np.zeros((2, 5, 40))
+        x[:, :, [4, 11, 30]] = rng.standard_normal((2, 5, 3))
+        inverse = np.linalg.pinv(Phi)
+
+        class Affine:
+            def project(self, x, y):
+                assert (x.shape[1:], y.shape[1:]) == ((5, 40), (5, 20))
+                return x - (x @ Phi.T - y) @ inverse.T
+
+        result = recover(Phi, x @ Phi.T, sets.JointSparse(3), data=Affine())
+        np.testing.assert_allclose(result.x, x, atol=1e-4)
+
+    def test_bounds_in_any_units(self, rng):
+        Phi = rng.standard_normal((30, 60))
+        x = np.zeros(60)
+        x[[3, 20, 40]] = [1.0, 2.0, 0.5]
+        for method in ("auto", "difference-map", "annealed-difference-map", "vamp"):
+            expected = recover(Phi, Phi @ x, sets.Sparse(3, low=0.0, high=1.5), method)
+            assert expected.x.max() < 1.5 + 1e-12
+            for scale, dtype, tolerance in (
+                (1e160, np.float64, 1e-9),
+                (1e-20, np.float64, 1e-9),
+                (1e20, np.float32, 1e-2),
+            ):
+                chosen = sets.Sparse(3, low=0.0, high=1.5 * scale)
+                result = recover(Phi.astype(dtype), (scale * (Phi @ x)).astype(dtype), chosen, method)
+                np.testing.assert_allclose(result.x / scale, expected.x, atol=tolerance)
+
     @pytest.mark.parametrize(
         "options",
         [
@@ -440,6 +521,7 @@ class TestSetsOfOnesOwn:
             (lambda self, x: np.nan * x, "sparsity.project` must yield finite points"),
             (lambda self, x: x, "sparsity.project` must yield at most 3 nonzeros"),
             (lambda self, x: 1j * x, "sparsity.project` must yield points of dtype float64"),
+            (lambda self, x, y: x, r"sparsity.project` must be a function project\(x\), got project\(x, y\)"),
         ],
     )
     def test_projections_that_are_none(self, project, message):
@@ -453,6 +535,7 @@ class TestSetsOfOnesOwn:
         [
             (lambda self, x, y: y, r"data.project` must yield points of the shape of x, got .*\(2, 40\)"),
             (lambda self, x, y: x + 1, "data.project` must leave points of its set where they are"),
+            (lambda self, x: x, r"data.project` must be a function project\(x, y\), got project\(x\)"),
         ],
     )
     def test_projections_onto_data_that_are_none(self, project, message):
@@ -500,6 +583,7 @@ class TestNoise:
             (np.ones((80, 80)), "noise_std` must have positive eigenvalues"),
             (np.triu(np.ones((80, 80))), "noise_std` must be a symmetric covariance matrix"),
             (np.full(80, np.nan), "noise_std` must"),
+            (np.full(80, 1e-200), "noise_std` must have the scale of the noise in y, got numbers as small as 1e-200"),
         ],
     )
     def test_errors(self, rng, noise_std, message):

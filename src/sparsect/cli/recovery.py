@@ -18,7 +18,7 @@ from rich.table import Table
 from .. import tuning
 from ..backend import files
 from ..backend.arrays import to_numpy
-from ..backend.checks import InputError, choice, reject
+from ..backend.checks import InputError, choice, real_number, reject, whole_number
 from ..backend.writing import check_writable
 from ..metrics import snr_db
 from ..operators import as_operator
@@ -86,8 +86,8 @@ Examples:
 @click.option("--noise-norm", type=float, help="Norm of the noise in each signal, if it is known.")
 @click.option(
     "--noise-std",
-    metavar="FILE",
-    help="Standard deviation of the noise of each of the m measurements, or its covariance matrix (m x m). "
+    metavar="NUMBER|FILE",
+    help="Standard deviation of the noise: a number, or a file of m numbers, or of its covariance matrix (m x m). "
     "--noise-norm and residuals then refer to whitened data.",
 )
 @click.option("--alpha", type=float, help="Damping of the data projection (Relaxed), instead of a noise norm.")
@@ -255,6 +255,8 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Proble
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     operator = as_operator(Phi)
+    if options["nonnegative"] and (np.iscomplexobj(y) or np.iscomplexobj(Phi)):
+        raise reject("--nonnegative", "complex data", "used with real data")
     wanted = _wanted(options, operator.shape[1])
     known: Any = 0 if wanted == "auto" else wanted
     if getattr(known, "size", None) == "auto":
@@ -271,6 +273,8 @@ def _wanted(options: dict[str, Any], n: int) -> int | str | SignalSet:
             labels = labels.astype(np.int64)
         labels = check_labels(name, labels)
         check_length(name, labels, n)
+        if options["sparsity"] != "auto":
+            whole_number("--sparsity", options["sparsity"], 0, int(labels.max()) + 1)
         return GroupSparse(options["sparsity"], labels)
     if options["joint"]:
         return JointSparse(options["sparsity"])
@@ -278,9 +282,15 @@ def _wanted(options: dict[str, Any], n: int) -> int | str | SignalSet:
 
 
 def _noise_std(path: str | None, problem: Problem) -> Any:
-    """Read and check the noise of each measurement."""
+    """Read and check the noise of each measurement, or a number for all of them."""
     if path is None:
         return None
+    try:
+        number = float(path)
+    except ValueError:
+        pass
+    else:
+        return real_number("--noise-std", number, "a positive number or a file", low=0.0, nonzero=True)
     noise_std = _vector(path, ("noise_std", "std", "covariance"))
     whitening_matrix(f"--noise-std {path}", noise_std, problem.y.shape[1] // (problem.times or 1))
     return noise_std

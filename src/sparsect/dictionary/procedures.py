@@ -298,7 +298,8 @@ class Limited:
         """Draw atoms from the sample."""
         generate = np.random.default_rng([self.seed, number])
         signals = completed(self.sample.some(SPARE * self.n_atoms, generate))
-        return starting_atoms(signals, self.n_atoms, generate, self.online.nonnegative_atoms)
+        signs = self.online.nonnegative_atoms, not self.online.nonnegative_codes
+        return starting_atoms(signals, self.n_atoms, generate, *signs)
 
     def _coded(self, Phi: Array, signals: Array) -> Statistics:
         return gather(as_operator(Phi), placed(signals, Phi), *self.online.coding())

@@ -178,7 +178,9 @@ def completed(signals: Array) -> Array:
     return xp.where(absent, xp.broadcast_to(means[None, :], signals.shape), signals)
 
 
-def starting_atoms(signals: Array, count: int, generate: np.random.Generator, nonnegative: bool = False) -> Array:
+def starting_atoms(
+    signals: Array, count: int, generate: np.random.Generator, nonnegative: bool = False, signed_codes: bool = True
+) -> Array:
     """Draw signals that can serve as atoms; random combinations of signals are added if there are too few.
 
     Parameters
@@ -191,6 +193,8 @@ def starting_atoms(signals: Array, count: int, generate: np.random.Generator, no
         The random generator.
     nonnegative : bool, optional
         Whether negative entries are set to zero.
+    signed_codes : bool, optional
+        Whether codes may be negative. Signals whose negative entries are larger then change their sign before.
 
     Returns
     -------
@@ -205,12 +209,15 @@ def starting_atoms(signals: Array, count: int, generate: np.random.Generator, no
     check_magnitude("signals", signals)
     xp = namespace(signals)
     if nonnegative:
-        signals = xp.where(signals > 0, signals, xp.zeros_like(signals))
+        positive, negative = xp.clip(signals, 0.0, None), xp.clip(-signals, 0.0, None)
+        turned = norm(negative) > norm(positive) if signed_codes else xp.zeros(signals.shape[0], dtype=xp.bool)
+        signals = xp.where(turned[:, None], negative, positive)
     lengths = to_numpy(norm(signals))
     usable = generate.permutation(np.flatnonzero(lengths > WEAK * lengths.mean()))[:count]
     if not usable.size:
-        kind = "have positive entries" if nonnegative else "hold signals that vary"
-        raise reject("source", "signals that are all zero or constant", kind)
+        if nonnegative:
+            raise reject("signals", "none with positive entries", "have positive entries, for nonnegative atoms")
+        raise reject("signals", "none that varies", "not all be zero or constant")
     drawn = take_rows(signals, usable)
     if usable.size < count:
         weights = generate.standard_normal((count - usable.size, usable.size))

@@ -325,11 +325,15 @@ def checked_rows(name: str, rows: Any, missing: str | None) -> Array:
     InputError
         If entries are infinite, if they are NaN without being marked as missing, or if nothing was measured in a row.
     """
-    if missing is None:
-        return floating(name, rows, dimensions=(2,))
-    choice("missing", missing, ("nan",))
     found = floating(name, rows, dimensions=(2,), finite=False)
     xp = namespace(found)
+    if missing is None:
+        absent = int(xp.count_nonzero(xp.isnan(found)))
+        if absent:
+            hint = "Use missing='nan' if NaN stands for entries that were not measured."
+            raise reject(name, f"{absent} entries that are NaN", "have finite entries only", hint)
+        return floating(name, found)
+    choice("missing", missing, ("nan",))
     if bool(xp.any(xp.isinf(found))):
         raise reject(name, "infinite entries", "have entries that are finite, or NaN if not measured")
     nothing = xp.all(xp.isnan(found), axis=1)

@@ -209,7 +209,9 @@ class DictionaryLearner(CodingEstimator):
         seed = 0 if self.random_state is None else whole_number("random_state", self.random_state, 0)
 
         def fresh(number: int) -> Array:
-            return starting_atoms(completed(rows), n_atoms, np.random.default_rng([seed, number]), signs[1])
+            return starting_atoms(
+                completed(rows), n_atoms, np.random.default_rng([seed, number]), signs[1], not signs[0]
+            )
 
         if not begun:
             self.n_iter_, self._recent, self._seen = 0, None, 0.0

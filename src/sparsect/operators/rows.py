@@ -20,6 +20,7 @@ from ..backend.arrays import (
     to_numpy,
 )
 from ..backend.checks import reject
+from ..backend.norms import magnitudes
 from .base import Operator
 from .dense import DenseOperator
 from .sparse import SparseOperator
@@ -138,15 +139,26 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
         placed = placed if is_complex(matrix) else xp.astype(placed, real_dtype(r))
         return r * placed if matrix.ndim == 1 else r @ (placed if is_complex(matrix) else xp.astype(placed, r.dtype)).T
 
+    white = product(W, data)
+    _check_range(noise_std, white)
     if operator.is_dense:
-        Phi = operator.Phi
-        return DenseOperator(product(W, Phi.T).T, operator.rank_tol), product(W, data)
+        Phi = product(W, operator.Phi.T).T
+        _check_range(noise_std, Phi)
+        return DenseOperator(Phi, operator.rank_tol), white
     if isinstance(operator, SparseOperator) and W.ndim == 1:
         weighted = operator.Phi.multiply(W[:, None]).astype(operator.dtype).tocsr()
-        return SparseOperator(weighted, operator.rank_tol), product(W, data)
+        return SparseOperator(weighted, operator.rank_tol), white
     conjugate = np.conj(W).T
     transformed = TransformedRows(operator, m, lambda r: product(W, r), lambda r: product(conjugate, r))
-    return transformed, product(W, data)
+    return transformed, white
+
+
+def _check_range(noise_std: Any, white: Array) -> None:
+    """Refuse noise so far from the size of the data that squares of whitened numbers leave the range of their dtype."""
+    xp = namespace(white)
+    if not bool(xp.all(magnitudes(white) < float(xp.finfo(white.dtype).max) ** 0.5 / white.size)):
+        smallest = to_numpy(floating("noise_std", noise_std)).min()
+        raise reject("noise_std", f"numbers as small as {smallest:g}", "have the scale of the noise in y")
 
 
 def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:

@@ -91,7 +91,10 @@ class OwnDataSet(Protocol):
     """A set of the user's own of points that agree with the data."""
 
     def project(self, x: Any, y: Any, /) -> Any:
-        """Return the nearest point that agrees with ``y`` for every row of ``x``."""
+        """Return the nearest point that agrees with ``y`` for every row of ``x``.
+
+        For joint supports, x has shape (batch, times, n) and y has shape (batch, times, m).
+        """
 
 
 class Measurements(Protocol):
@@ -105,11 +108,14 @@ class Measurements(Protocol):
         The data.
     noise_norm : array, shape (batch,), or None
         The norm of the noise.
+    times : int or None
+        The number of measurements with the same support, for joint supports.
     """
 
     operator: Operator
     y: Array
     noise_norm: Array | None
+    times: int | None
 
     @property
     def sparsity(self) -> int:

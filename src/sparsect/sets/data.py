@@ -133,7 +133,7 @@ class OwnProjection(DataProjection):
 
     def __init__(self, problem: Measurements, data_set: OwnData) -> None:
         super().__init__(problem, data_set)
-        self._project = data_set.project
+        self._nearest, self._times = data_set.nearest, problem.times
 
     def start(self, target: Array) -> Array:
         """Return zeros of the length of x."""
@@ -157,9 +157,11 @@ class OwnProjection(DataProjection):
         """Return x - P_B(x), twice, for one batch of points or several."""
         xp = namespace(image)
         if image.ndim == 2:
-            change = image - self._project(image, target)
+            change = image - self._nearest(image, target, self._times)
         else:
-            change = xp.stack([part - self._project(part, target) for part in (image[0, ...], image[1, ...])])
+            change = xp.stack(
+                [part - self._nearest(part, target, self._times) for part in (image[0, ...], image[1, ...])]
+            )
         return change, change
 
 

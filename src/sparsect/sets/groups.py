@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.array_checks import refuse_masked
 from ..backend.arrays import IntArray, to_numpy
 from ..backend.checks import reject
 from ..kernels.thresholding import Layout, Structure
@@ -75,6 +76,7 @@ def check_labels(name: str, labels: Any) -> IntArray:
         If they are anything else.
     """
     rule = "a vector of whole numbers from 0 on, one for each entry of x"
+    refuse_masked(name, labels)
     try:
         found = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
     except (TypeError, ValueError):

@@ -56,8 +56,9 @@ class JointSparse(SignalSet):
 
         Parameters
         ----------
-        x : array, shape (..., times, n), or (..., times n) if the number of times is given
-            Points to project.
+        x : array, shape (..., times, n)
+            Points to project. If the set was given ``times``, their shape is (..., times n) instead: the entries of all
+            times, one time after the other.
 
         Returns
         -------

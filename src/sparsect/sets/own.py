@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,6 +46,7 @@ def as_structure(sparsity: Any, n: int) -> Structure:
     if not hasattr(sparsity, "size"):
         raise reject("sparsity", f"{shown(sparsity)} without `size`", "have `size`, the largest number of nonzeros")
     size = whole_number("sparsity.size", sparsity.size, 0, n)
+    _check_arguments("sparsity", sparsity.project, "x")
     return Structure(Layout(n), (size,), nearest=checked_projection("sparsity", sparsity.project, size))
 
 
@@ -64,6 +66,30 @@ class OwnData(DataSet):
     def project(self) -> Any:
         """The projection, which is checked whenever it is used."""
         return checked_projection("data", self.data.project)
+
+    def nearest(self, x: Array, y: Array, times: int | None) -> Array:
+        """Return P_B(x).
+
+        Parameters
+        ----------
+        x : array, shape (batch, n), or (batch, times n) for joint supports
+            The points.
+        y : array, shape (batch, m) or (batch, times m)
+            The data.
+        times : int or None
+            The number of measurements with the same support. The user's set sees arrays of shape (batch, times, n) and
+            (batch, times, m).
+
+        Returns
+        -------
+        array, of the shape of x
+            The nearest points that agree with the data.
+        """
+        if times is None:
+            return self.project(x, y)
+        xp = namespace(x)
+        x_times, y_times = (xp.reshape(each, (each.shape[0], times, -1)) for each in (x, y))
+        return xp.reshape(self.project(x_times, y_times), x.shape)
 
     def __repr__(self) -> str:
         return f"{type(self.data).__name__}()"
@@ -98,7 +124,22 @@ def as_data_set(name: str, data: Any) -> DataSet | None:
         raise reject(
             name, shown(data), "Affine(), Relaxed(alpha), Ball(), None, or an object with a method project(x, y)"
         )
+    _check_arguments(name, data.project, "x", "y")
     return OwnData(data)
+
+
+def _check_arguments(name: str, project: Any, *arguments: str) -> None:
+    """Check that a projection can be called with so many arguments."""
+    try:
+        called = inspect.signature(project)
+    except ValueError:
+        # Functions that are not written in Python may have no signature.
+        return
+    try:
+        called.bind(*arguments)
+    except TypeError:
+        wanted = ", ".join(arguments)
+        raise reject(f"{name}.project", f"project{called}", f"a function project({wanted})") from None
 
 
 def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
@@ -123,7 +164,9 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
 
     def nearest(x: Array, *data: Array) -> Array:
         nonlocal used
-        xp, found = namespace(x), project(x, *data)
+        # Copies, because a projection may change its arguments.
+        xp, copies = namespace(x), [namespace(each).asarray(each, copy=True) for each in (x, *data)]
+        found = project(*copies)
         shape = getattr(found, "shape", None)
         if shape != x.shape:
             kind = f"type {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
@@ -138,7 +181,7 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
             raise reject(f"{name}.project", "a point with more nonzeros", f"yield at most {size} nonzeros, its size")
         if not used:
             used = True
-            again = xp.asarray(project(found, *data))
+            again = xp.asarray(project(xp.asarray(found, copy=True), *copies[1:]))
             if bool(xp.any(norm(again - found) > MOVED * norm(found))):
                 got = "a result that another projection moves"
                 raise reject(f"{name}.project", got, "leave points of its set where they are")

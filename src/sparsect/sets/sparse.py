@@ -59,15 +59,15 @@ class Sparse(SignalSet):
         """Return the form of the set that the kernels use."""
         size = structure_size(self.size, n)
         low = 0.0 if self.nonnegative else self.low
-        if low is None and self.high is None:
-            return Structure(Layout(n), (size,))
         below, above = -np.inf if low is None else float(low), np.inf if self.high is None else float(self.high)
+        if below == -np.inf and above == np.inf:
+            return Structure(Layout(n), (size,))
         return Structure(Layout(n), (size,), np.full(n, below), np.full(n, above))
 
 
 def _is(bound: Any, infinity: float) -> bool:
     """Whether a bound is an infinite number, and this one."""
-    return isinstance(bound, float) and bound == infinity
+    return isinstance(bound, float | np.floating) and bound == infinity
 
 
 def check_size(name: str, size: Any) -> None:

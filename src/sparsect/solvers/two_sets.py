@@ -38,4 +38,4 @@ class TwoSetMap(Solver):
         """Return the norm of the residual or, for a set B of the user's own, the distance of x to it."""
         if not isinstance(self.data_set, OwnData):
             return super().misfit(problem, x)
-        return norm(x - self.data_set.project(x, problem.y))
+        return norm(x - self.data_set.nearest(x, problem.y, problem.times))

@@ -147,7 +147,7 @@ def _mark(v, counts, low, high, units, order, starts, guess, point, scores, sort
     elif low.size:
         for j in range(n):
             inside = point[j]
-            moved = np.sqrt(max(inside * (two * v[j] - inside), zero))
+            moved = np.sqrt(abs(inside)) * np.sqrt(abs(two * v[j] - inside))
             scores[j] = abs(inside) if inside == v[j] else moved
     else:
         for j in range(n):

@@ -122,7 +122,7 @@ def project_row(
     else:
         score = v
         if BOUNDED:
-            score = tl.where(point == v, v, tl.sqrt(tl.maximum(point * (2 * v - point), 0)))
+            score = tl.where(point == v, v, tl.sqrt(tl.abs(point)) * tl.sqrt(tl.abs(2 * v - point)))
         if DEPTH > 1:
             own, keep = tl.load(LEVELS + j, mask=inside, other=-1), inside & False
             for depth in range(DEPTH):

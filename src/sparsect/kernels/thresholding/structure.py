@@ -350,8 +350,8 @@ class Structure:
         if layout.units is None:
             if self.low is None:
                 return xp.abs(x)
-            moved = xp.clip(point * (2 * x - point), 0.0, None)
-            return xp.where(point == x, xp.abs(x), xp.sqrt(moved))
+            # Both factors have the same sign. Their product may leave the range of the dtype.
+            return xp.where(point == x, xp.abs(x), xp.sqrt(xp.abs(point)) * xp.sqrt(xp.abs(2 * x - point)))
         return xp.sqrt(xp.clip(self._sums(xp.abs(x) ** 2 - xp.abs(x - point) ** 2), 0.0, None))
 
     def unit_sums(self, values: Array) -> Array:

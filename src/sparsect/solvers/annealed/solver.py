@@ -181,11 +181,14 @@ class AnnealedDifferenceMap(Solver):
         xp, A = namespace(state.x), problem.structure
         x = A.clipped(state.x)
         scores = A.unit_scores(state.x, x)
-        ranks = xp.argsort(xp.argsort(-scores, axis=-1, stable=True), axis=-1, stable=True)
+        order = xp.argsort(-scores, axis=-1, stable=True)
         # With strong noise the learned density can exceed the number of measurements, which is the limit.
         share = expected_share(A, state.density)
         limited = xp.minimum(share, 0 * share + min(problem.operator.shape) / x.shape[-1])
-        expected = xp.astype(ranks, share.dtype) < xp.round(scores.shape[-1] * limited)[:, None]
+        # A unit is kept if that brings the number of nonzeros nearer to the expected one.
+        sizes = xp.take(xp.astype(A.layout.like("sizes", x), share.dtype), order, axis=-1)
+        nonzeros = xp.cumulative_sum(sizes, axis=-1) - sizes / 2
+        expected = xp.take_along_axis(nonzeros < x.shape[-1] * limited[:, None], xp.argsort(order, axis=-1), axis=-1)
         kept = A.of_entries(expected)
         return xp.where(kept, x, xp.zeros_like(x))
 
