@@ -36,6 +36,7 @@ PUBLISHED = {
 }
 COLOURED = 10
 KINDS = ("50 %", "80 %", "text", "scratch")
+INPAINTED = {"grey": "inpaint", "colour": "inpaint colour"}
 # Parameters of the scikit-image methods, in units of sigma: the best of a grid on ten training photographs.
 NLM_GRID, TV_GRID = (0.4, 0.6, 0.8, 1.0), (0.5, 0.8, 1.0, 1.3, 1.6)
 
@@ -44,6 +45,10 @@ def grey(path):
     """The photograph in grey, as in BSD68: rounded to 8 bits."""
     colours = np.asarray(Image.open(path).convert("RGB"), dtype=float)
     return (np.round(colours @ [0.2989, 0.5870, 0.1140]) / 255).astype(np.float32)
+
+
+def colour(path):
+    return np.asarray(Image.open(path).convert("RGB"), dtype=np.float32) / 255
 
 
 def psnr(truth, found):
@@ -153,7 +158,7 @@ def measure(folder, names, measured):
                 measured(("grey", name, sigma, picture), image, method, noisy(image, sigma, number), sigma)
     chosen = names[:: len(names) // COLOURED][:COLOURED]
     for number, picture in enumerate(chosen):
-        image = np.asarray(Image.open(folder / "val" / picture).convert("RGB"), dtype=np.float32) / 255
+        image = colour(folder / "val" / picture)
         for name, method in (methods | {"non-local means": peers["non-local means"], "bm3d": bm3d}).items():
             measured(("colour", name, 25, picture), image, method, noisy(image, 25, number), 25)
     fillers = {
@@ -162,12 +167,12 @@ def measure(folder, names, measured):
         "Telea (OpenCV)": lambda image, missing: opencv(image, missing, "INPAINT_TELEA"),
         "Navier-Stokes (OpenCV)": lambda image, missing: opencv(image, missing, "INPAINT_NS"),
     }
-    for (number, picture), kind in itertools.product(enumerate(chosen), KINDS):
-        image = grey(folder / "val" / picture)
+    for read, (number, picture), kind in itertools.product((grey, colour), enumerate(chosen), KINDS):
+        image = read(folder / "val" / picture)
         missing = gaps(image.shape, kind, number)
-        torn = np.where(missing, np.float32(0), image)
+        torn = image * ~(missing if image.ndim == 2 else missing[..., None])
         for name, filler in fillers.items():
-            measured(("inpaint", name, kind, picture), image, filler, torn, missing)
+            measured((INPAINTED[read.__name__], name, kind, picture), image, filler, torn, missing)
     for sigma, (number, picture) in itertools.product((25, 50, 15), enumerate(names)):
         image = grey(folder / "val" / picture)
         measured(("grey", "bm3d", sigma, picture), image, bm3d, noisy(image, sigma, number), sigma)
@@ -222,18 +227,25 @@ def table(measured):
         yield f"| {name} | {mean(rows, all_of=COLOURED)} | {mean(rows, 1)} |"
     yield ""
     yield from beside_bm3d(measured, "colour", 25)
-    yield from ("", "## Missing pixels, ten photographs in grey", "")
+    for read, name in INPAINTED.items():
+        yield from ("", f"## Missing pixels, ten photographs in {read}", "")
+        yield from completed(measured, name)
+    yield from ("", f"{machine.described(PACKAGES)}.")
+
+
+def completed(measured, what):
+    """The lines about missing pixels."""
     yield "| | " + " | ".join(KINDS) + " | s per megapixel at 50 % |"
     yield "|---|" + "---|" * (len(KINDS) + 1)
     fillers = ("sparsect", "biharmonic (scikit-image)", "Telea (OpenCV)", "Navier-Stokes (OpenCV)")
     for name in fillers:
-        rows = [list(measured.rows("inpaint", name, kind).values()) for kind in KINDS]
+        rows = [list(measured.rows(what, name, kind).values()) for kind in KINDS]
         yield f"| {name} | {' | '.join(mean(part, all_of=COLOURED) for part in rows)} | {mean(rows[0], 1)} |"
-    ours = measured.rows("inpaint", "sparsect")
+    ours = measured.rows(what, "sparsect")
     gains = [
-        values[0] - max(measured.found[("inpaint", name, *key[2:])][0] for name in fillers[1:])
+        values[0] - max(measured.found[(what, name, *key[2:])][0] for name in fillers[1:])
         for key, values in ours.items()
-        if all(("inpaint", name, *key[2:]) in measured.found for name in fillers[1:])
+        if all((what, name, *key[2:]) in measured.found for name in fillers[1:])
     ]
     if gains:
         yield ""
@@ -241,7 +253,6 @@ def table(measured):
             f"sparsect minus the best of the others, picture by picture ({len(gains)}): {np.mean(gains):+.2f} dB on "
             f"average, from {min(gains):+.2f} to {max(gains):+.2f}."
         )
-    yield from ("", f"{machine.described(PACKAGES)}.")
 
 
 def main():

@@ -230,6 +230,31 @@ class TestRestore:
         assert abs(clean.mean() - 40) < 1
         assert clean.std() < 1
 
+    def test_floating_point_images_on_another_scale(self, called, photographs, tmp_path, rng):
+        image = images.read_image(tmp_path / "photos/0.png")
+        noisy, found = image + 0.1 * rng.standard_normal(image.shape), []
+        for unit in (1, 256):
+            np.save(tmp_path / f"truth{unit}.npy", np.float32(unit * image))
+            np.save(tmp_path / f"noisy{unit}.npy", np.float32(unit * noisy))
+            done = called("denoise", f"noisy{unit}.npy", "--sigma", 0.1 * unit, "--truth", f"truth{unit}.npy")
+            found.append(_psnr(done.stdout))
+        # White is the largest value of the truth where that is above 1.
+        above = 20 * np.log10(image.max())
+        np.testing.assert_allclose(np.add(found[1], above), found[0], atol=0.1)
+        done = called("denoise", "noisy1.npy", "--sigma", 0.1, "--truth", "truth256.npy")
+        assert (done.returncode, "must have the scale of the image" in done.stderr) == (2, True)
+
+    def test_missing_pixels_that_are_no_numbers(self, called, photographs, tmp_path, rng):
+        image = images.read_image(tmp_path / "photos/1.png")
+        mask = rng.random(image.shape) < 0.2
+        images.write_image(tmp_path / "mask.png", mask.astype(np.float32))
+        np.save(tmp_path / "torn.npy", np.where(mask, np.nan, image).astype(np.float32))
+        done = called("inpaint", "torn.npy", "--mask", "mask.png", "--no-page", "-q")
+        assert (done.returncode, done.stderr) == (0, "")
+        found = np.load(tmp_path / "torn-inpainted.npy")
+        np.testing.assert_array_equal(found[~mask], image[~mask])
+        assert np.isfinite(found).all()
+
     def test_inpaint(self, called, photographs, tmp_path, rng):
         image = images.read_image(photographs / "1.png")
         mask = rng.random(image.shape) < 0.3

@@ -76,6 +76,46 @@ def test_the_colour_profile_stays(suffix, dtype, rng, tmp_path):
         assert seen.info["icc_profile"] == PROFILE
 
 
+@pytest.mark.parametrize("suffix", [".tif", ".jpg", ".png", ".webp"])
+def test_what_a_tiff_file_tells_of_itself_stays(suffix, rng, tmp_path):
+    levels, exif = levels_of(np.uint8, 3, rng), Image.Exif()
+    exif[271], exif[274], exif[33432] = "Maker", 6, "Owner"
+    exif[34665] = {36867: "2020:01:01 00:00:00"}
+    Image.fromarray(levels).save(tmp_path / "with.jpg", exif=exif.tobytes())
+    with Image.open(tmp_path / "with.jpg") as photograph:
+        Image.fromarray(levels).save(tmp_path / "given.tif", exif=photograph.info["exif"], dpi=(300, 300))
+    given = read_photograph(tmp_path / "given.tif")
+    given.write(tmp_path / f"again{suffix}", given.levels / 255)
+    with Image.open(tmp_path / f"again{suffix}") as again:
+        kept = again.getexif()
+        assert again.size == (levels.shape[0], levels.shape[1])
+        assert (kept[271], kept[33432], float(kept[282]), kept.get(274, 1)) == ("Maker", "Owner", 300, 1)
+        assert kept.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.float32])
+def test_deep_grey_tiff_with_lzw(dtype, rng, tmp_path):
+    levels = levels_of(dtype, 1, rng)
+    Image.fromarray(levels).save(tmp_path / "lzw.tif", compression="tiff_lzw")
+    given = read_photograph(tmp_path / "lzw.tif").levels
+    assert given.dtype == dtype
+    np.testing.assert_array_equal(given, levels)
+
+
+def test_numbers_with_the_most_significant_byte_first(rng, tmp_path):
+    levels = levels_of(np.uint16, 3, rng)
+    np.save(tmp_path / "given.npy", levels.astype(">u2"))
+    np.testing.assert_array_equal(images.read_image(tmp_path / "given.npy"), (levels / 65535).astype(np.float32))
+
+
+def test_colours_of_transparent_pixels_stay(rng, tmp_path):
+    levels = levels_of(np.uint8, 4, rng)
+    levels[:5, :, 3] = 0
+    Photograph(levels).write(tmp_path / "clear.webp", levels / 255)
+    with Image.open(tmp_path / "clear.webp") as again:
+        np.testing.assert_array_equal(np.asarray(again), levels)
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_upright_as_pillow_turns_it(orientation, rng, tmp_path):
     from PIL import ImageOps

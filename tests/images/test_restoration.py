@@ -47,6 +47,12 @@ class TestDenoise:
         assert clean.shape == shape
         assert np.isfinite(clean).all()
 
+    def test_grey_in_three_channels(self, camera, rng):
+        noisy = with_noise(camera, 0.1, rng)
+        grey = images.denoise(noisy, 0.1, quality="fast")
+        colour = images.denoise(np.dstack([noisy] * 3), 0.1, quality="fast")
+        np.testing.assert_array_equal(colour, np.dstack([grey] * 3))
+
     def test_alpha_stays(self, camera, rng):
         noisy, alpha = with_noise(camera, 0.1, rng), rng.random(camera.shape).astype(np.float32)
         for colour in (noisy[..., None], np.stack([noisy] * 3, axis=-1)):
@@ -101,6 +107,23 @@ class TestSigma:
         expected = skimage.restoration.estimate_sigma(noisy, average_sigmas=True, channel_axis=-1)
         assert images.estimate_sigma(noisy) == pytest.approx(expected, rel=0.05)
 
+    @pytest.mark.parametrize("sigma", [4, 12, 40])
+    def test_texture_does_not_count(self, sigma, rng):
+        """Half of the picture is a pattern as fine as noise."""
+        clean = np.full((160, 160), 0.5)
+        clean[:, 80:] += 0.2 * rng.choice([-1.0, 1.0], (160, 80))
+        noisy = np.round(255 * clean + sigma * rng.standard_normal(clean.shape)).astype(np.uint8)
+        assert 255 * images.estimate_sigma(noisy) == pytest.approx(sigma, rel=0.12)
+
+    def test_clipped_and_transparent_pixels_do_not_count(self, rng):
+        noise = rng.standard_normal((200, 160))
+        half_black = np.where(np.arange(200)[:, None] < 120, 0.0, 0.5) + np.zeros((200, 160))
+        clipped = np.clip(np.round(255 * half_black + 25 * noise), 0, 255).astype(np.uint8)
+        framed = np.where(half_black == 0, 0, clipped).astype(np.uint8)
+        cut_out = np.dstack([framed] * 3 + [np.where(half_black == 0, 0, 255).astype(np.uint8)])
+        for image in (clipped, framed, cut_out):
+            assert 255 * images.estimate_sigma(image) == pytest.approx(25, rel=0.08)
+
     def test_psnr_is_that_of_scikit_image(self, rng):
         clean = rng.random((20, 30, 3))
         noisy = clean + 0.1 * rng.standard_normal(clean.shape)
@@ -126,6 +149,19 @@ class TestInpaint:
         whole = images.inpaint(np.where(missing[..., None], np.nan, image), missing)
         np.testing.assert_array_equal(whole[~missing], image[~missing])
         assert images.psnr_db(image, whole) > 32
+
+    def test_grey_in_three_channels(self, camera, rng):
+        camera, missing = camera[:60, :60], rng.random((60, 60)) < 0.5
+        colour = images.inpaint(np.dstack([camera] * 3), missing)
+        np.testing.assert_allclose(colour, np.dstack([images.inpaint(camera, missing)] * 3), atol=1e-4)
+
+    def test_passes_that_change_nothing_are_left_out(self, rng):
+        reports = []
+        image = np.full((40, 40), 0.5)
+        images.inpaint(image, rng.random((40, 40)) < 0.3, passes=50, progress=lambda *done: reports.append(done))
+        # Two passes, the first with the most noise and the second with the least, and the end.
+        assert reports[-2][0] < 0.05 * reports[-1][0]
+        assert reports[-1][0] == reports[-1][1]
 
     def test_a_hole_wider_than_a_patch_is_filled(self, rng):
         image = smooth_image(rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,12 @@ import numpy as np
 
 from .. import images
 from ..backend.arrays import Array
-from ..backend.checks import choice, reject
+from ..backend.checks import InputError, choice, reject
 from ..backend.devices import place
 from ..backend.writing import check_writable
-from ..images.denoise import QUALITIES, Quality, check_sigma
+from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha
+from ..images.noise import check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
 from ..reporting.restoration import page
 from .common import check_overwriting, device_option, progress_bar
@@ -33,6 +35,8 @@ Examples:
   sparsect inpaint torn.png --mask mask.png
   sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
 """
+# A true image is refused if its values are this many times those of the image.
+FAR = 2.0
 # A mask is refused if more than this share of its pixels is neither black nor white.
 GREY_SHARE = 0.2
 
@@ -57,7 +61,11 @@ def _with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Standard deviation of the noise, where white is 1; may be a fraction: 25/255.  [default: estimated]",
 )
 @click.option("--quality", default="best", show_default=True, help=f"One of: {', '.join(QUALITIES)}.")
-@click.option("--out", metavar="FILE", help="The denoised image.  [default: IMAGE-denoised, of the same format]")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="The denoised image.  [default: IMAGE-denoised, of the same format; .png for JPEG]",
+)
 @click.option("--truth", metavar="FILE", help="The image without noise, to measure the error.")
 @_with_shared_options
 def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None:
@@ -68,13 +76,13 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     choice("--quality", quality, tuple(QUALITIES))
     given, out, truth = _opened(image, "denoised", [options["truth"]], options)
     colour, _ = colour_and_alpha(image, given.levels)
-    level = images.estimate_sigma(colour) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
+    level = images.estimate_sigma(given.levels) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
     if level == 0:
-        raise reject("--sigma", "None, and the image has no noise from which to estimate it", "a number")
-    estimated = ", estimated" if sigma is None else ""
-    words = f"sigma {level:.4g} ({255 * level:.1f} of 255{estimated}), quality {quality}"
+        raise InputError(f"`--sigma` must be given: {image} has no noise from which to estimate it.")
+    of_white = f" ({255 * level:.1f} of 255)" if level <= 1 else ""
+    words = f"sigma {level:.4g}{of_white}{', estimated' if sigma is None else ''}, quality {quality}"
     if sigma is None and not options["quiet"]:
-        click.echo(f"noise estimated: sigma {level:.4f} ({255 * level:.1f} of 255)")
+        click.echo(f"noise estimated: sigma {level:.4f}{of_white}")
 
     def restore(**reporting: Any) -> Array:
         return images.denoise(
@@ -90,16 +98,20 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
 @click.option("--passes", type=int, default=8, show_default=True, help="Maximum number of passes over the image.")
-@click.option("--out", metavar="FILE", help="The completed image.  [default: IMAGE-inpainted, of the same format]")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="The completed image.  [default: IMAGE-inpainted, of the same format; .png for JPEG]",
+)
 @click.option("--truth", metavar="FILE", help="The image without missing pixels, to measure the error.")
 @_with_shared_options
 def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
-    """Fill in the pixels of IMAGE that are white in --mask; all other pixels stay as they are.
+    """Fill in the pixels of IMAGE that are white in --mask; all others stay as they are (in a JPEG file, nearly so).
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
     """
-    given, out, truth = _opened(image, "inpainted", [mask, options["truth"]], options)
     missing = _missing(mask)
+    given, out, truth = _opened(image, "inpainted", [mask, options["truth"]], options, missing)
 
     def restore(**reporting: Any) -> Array:
         return images.inpaint(given.levels, missing, passes=passes, device=options["device"], **reporting)
@@ -109,11 +121,17 @@ def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
 
 
 def _opened(
-    image: str, suffix: str, others: list[str | None], options: dict[str, Any]
+    image: str, suffix: str, others: list[str | None], options: dict[str, Any], missing: Array | None = None
 ) -> tuple[Photograph, Path, Array | None]:
-    """Return the image, the output file and the true image, if any; bad input is refused before any work is done."""
+    """Return the image, the output file and the true image, if any; bad input is refused before any work is done.
+
+    Missing pixels that are NaN become zeros.
+    """
     place(np.zeros(1, dtype=np.float32), options["device"])
     given = read_photograph(image)
+    if missing is not None and given.depth == "float32" and given.levels.shape[:2] == missing.shape:
+        gaps = np.isnan(given.levels) & (missing if given.levels.ndim == 2 else missing[..., None])
+        given = dataclasses.replace(given, levels=np.where(gaps, given.levels.dtype.type(0), given.levels))
     if given.count > 1:
         raise reject(image, f"{given.count} frames or pages", "hold one image only")
     source = Path(image)
@@ -130,9 +148,11 @@ def _opened(
     truth = (
         None if options["truth"] is None else colour_and_alpha("--truth", read_photograph(options["truth"]).levels)[0]
     )
-    shape = colour_and_alpha(image, given.levels)[0].shape
-    if truth is not None and truth.shape != shape:
-        raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {shape}")
+    colour = colour_and_alpha(image, given.levels)[0]
+    if truth is not None and truth.shape != colour.shape:
+        raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {colour.shape}")
+    if truth is not None and (largest := float(truth.max())) > FAR * max(1.0, float(colour.max())):
+        raise reject("--truth", f"values up to {largest:g}", "have the scale of the image")
     return given, out, truth
 
 
@@ -178,10 +198,15 @@ def _restore(
     if missing is not None:
         before = np.where(missing if before.ndim == 2 else missing[..., None], np.float32(0), before)
     if truth is not None:
-        quality = [images.psnr_db(truth, np.clip(part, 0, 1)) for part in (before, after)]
+        # The file that was written has these values.
+        stored = [before, after] if given.depth == "float32" else [np.clip(part, 0, 1) for part in (before, after)]
+        peak = max(1.0, float(truth.max()))
+        quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
         words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
     if options["page"]:
-        page(Path(image).name, words, before, after, truth).write(out.with_suffix(".html"))
+        unit = np.float32(max(1.0, float(before.max())))
+        scaled_truth = None if truth is None else truth / unit
+        page(Path(image).name, words, before / unit, after / unit, scaled_truth).write(out.with_suffix(".html"))
     if options["quiet"]:
         return
     if truth is not None:

@@ -9,11 +9,11 @@ import array_api_compat as compat
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, on_host, to_numpy
-from ..backend.checks import choice, real_number, reject
+from ..backend.checks import choice, reject
 from ..backend.devices import memory_errors, place
 from ..kernels.groups import Groups, threshold, wiener
 from .files import colour_and_alpha
-from .patches import planes
+from .noise import check_sigma, estimate_sigma
 
 # Threshold of the first step in standard deviations, and the noise from which its patches are larger.
 LIMIT, STRONG = 2.7, 35 / 255
@@ -71,7 +71,8 @@ def denoise(
     2. Each group of 32 patches, found in the first estimate, is filtered by the Wiener filter for a Gaussian with the
        mean and covariance of the same patches of the first estimate [2]_. 'best' repeats this with the second estimate.
 
-    Colours are transformed to brightness and two colour differences; groups are found in the brightness.
+    Colours are transformed to brightness and two colour differences; groups are found in the brightness. The noise of
+    different channels must be independent. Three equal channels count as one.
 
     The result does not depend on the number of threads, and on a GPU it is the same up to rounding. Memory is needed
     for about eight copies of the image, and for one to two gigabytes more on a GPU.
@@ -95,7 +96,7 @@ def denoise(
     """
     colour, alpha = colour_and_alpha("image", image)
     if sigma is None:
-        sigma = estimate_sigma(colour)
+        sigma = estimate_sigma(image)
         if sigma == 0:
             raise reject(
                 "sigma",
@@ -104,6 +105,10 @@ def denoise(
             )
     sigma = check_sigma("sigma", sigma, colour)
     filters = FILTERS[: QUALITIES[choice("quality", quality, tuple(QUALITIES))]]
+    if colour.ndim == 3 and (colour == colour[..., :1]).all():
+        # Grey in three channels, whose noise is the same, too, and not that of three.
+        grey = denoise(colour[..., 0], sigma, quality=quality, device=device, progress=progress)
+        return returned(np.repeat(to_numpy(grey)[..., None], 3, axis=-1), alpha, image)
     peak = max(1.0, float(np.abs(colour).max()))
     first = Groups(8 if sigma < STRONG * peak else 10, 16)
     steps = [Groups(side, 32) for side, _, _ in filters]
@@ -114,67 +119,6 @@ def denoise(
         for number, (groups, (_, share, trust)) in enumerate(zip(steps, filters, strict=True)):
             found = wiener(noisy, found, share * sigma**2, trust, groups, report.of(number + 1))
     return returned(to_image(to_numpy(found), colour), alpha, image)
-
-
-def check_sigma(name: str, sigma: float, image: Array) -> float:
-    """Check that a noise level is on the scale of an image.
-
-    Parameters
-    ----------
-    name : str
-        The argument's name for error messages.
-    sigma : float
-        The standard deviation of the noise.
-    image : array
-        The image, on the scale where white is 1.
-
-    Returns
-    -------
-    float
-        The standard deviation.
-    """
-    accepted = "a positive number, the standard deviation of the noise on the scale where white is 1"
-    if isinstance(sigma, bool | np.bool_):
-        raise reject(name, sigma, accepted)
-    sigma = real_number(name, sigma, accepted, 0.0, nonzero=True)
-    if sigma > max(1.0, float(np.abs(image).max())):
-        raise reject(name, f"{sigma:g}", f"{accepted}, so at most 1 here ({sigma:g} of 255 is {sigma / 255:.3g})")
-    return sigma
-
-
-def estimate_sigma(image: Any) -> float:
-    """Estimate the standard deviation of white noise in an image.
-
-    Parameters
-    ----------
-    image : array, shape (height, width) or (height, width, channels)
-        The image.
-
-    Returns
-    -------
-    float
-        The estimate, on the scale where white is 1; 0 for an image that is only one pixel high or wide.
-
-    Notes
-    -----
-    The estimate is the median absolute value of the finest diagonal details of each channel, divided by 0.6745, the
-    value of that median for a standard normal distribution, and averaged over the channels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sparsect
-    >>> noise = 0.1 * np.random.default_rng(0).standard_normal((200, 200))
-    >>> round(sparsect.images.estimate_sigma(0.5 + noise), 2)
-    0.1
-    """
-    image, _ = colour_and_alpha("image", image)
-    details = [
-        (plane[:-1, :-1] - plane[1:, :-1] - plane[:-1, 1:] + plane[1:, 1:]) / 2
-        for plane in planes(image)
-        if min(plane.shape) > 1
-    ]
-    return float(np.mean([np.median(np.abs(detail)) for detail in details])) / 0.6745 if details else 0.0
 
 
 class Report:

@@ -98,18 +98,25 @@ def inpaint(
     gaps = padded(missing, GROUPS.side)
     report = Report(progress, [(GROUPS, 1)] * passes, gaps.shape, gaps)
     unit = _unit(float(np.ptp(colour[~missing])))
+    # Brightness, the sum of three channels divided by its norm, is to have values up to 1, too.
+    unit *= colour.shape[2] ** 0.5 if colour.ndim == 3 else 1.0
     known = to_planes(padded(colour / np.float32(unit), GROUPS.side))
     surface = np.stack([_surface(_nearby_averages(plane, gaps), gaps) for plane in known])
     smooth = x = placed(surface, image, device)
     if gaps.any():
         xp, unknown = namespace(x), from_numpy(to_numpy(gaps), x)
+        still = False
         for number, sigma in enumerate(np.geomspace(FIRST, LAST, passes)):
+            sigma = LAST if still else sigma
             with memory_errors("image", "a larger image", "smaller, or be completed with device='cpu'"):
                 smooth = wiener(x, x, float(sigma) ** 2, 1.0, GROUPS, report.of(number), gaps)
             step = xp.where(unknown, STEP * (smooth - x), xp.zeros_like(x))
             x = x + step
             if float(xp.max(xp.abs(step))) <= TOLERANCE:
-                break
+                if sigma == LAST:
+                    break
+                # Nothing changes at this level of noise any more: only the last one is left.
+                still = True
     report.end()
     filled = np.float32(unit) * to_image(to_numpy(smooth), colour)
     whole: Array = np.where(missing if colour.ndim == 2 else missing[..., None], filled, colour)

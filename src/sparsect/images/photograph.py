@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import warnings
 from collections.abc import Iterator
@@ -40,6 +41,9 @@ TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 ORIENTATION_TAG, PROFILE_TAG = 274, 34675
 # Photometric interpretations of deep TIFF files that are read: white is zero, black is zero, red, green and blue.
 WHITE_IS_ZERO, PHOTOMETRIC = 0, (0, 1, 2)
+# Compressions that tifffile reads with another package only, and the tags that describe a picture, not its storage.
+LZW = 5
+DESCRIPTIVE_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 33432, 34665, 34853)
 # The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
 MULTIPLIED = 1
 
@@ -121,7 +125,9 @@ class Photograph:
                 from PIL import Image
 
                 about: dict[str, Any] = {"exif": self.exif, "icc_profile": self.profile}
-                quality: dict[str, Any] = {"quality": 95} if suffix in (".jpg", ".jpeg") else {"lossless": True}
+                # Exact: colours under transparent pixels are kept.
+                lossless = {"lossless": True, "exact": True}
+                quality: dict[str, Any] = {"quality": 95} if suffix in (".jpg", ".jpeg") else lossless
                 about |= quality if suffix in (".jpg", ".jpeg", ".webp") else {}
                 Image.fromarray(levels).save(temporary, **{key: value for key, value in about.items() if value})
 
@@ -146,7 +152,8 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
     """
     name = files.path_name("path", path)
     if Path(name).suffix.lower() == ".npy":
-        return Photograph(files.read_array(name))
+        levels = files.read_array(name)
+        return Photograph(levels.astype(levels.dtype.newbyteorder("="), copy=False))
     deep = _read_deep_tiff(name)
     if deep is not None:
         return deep
@@ -159,7 +166,8 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
         # The further images of a JPEG file from a camera are previews.
         count = 1 if photograph.format == "MPO" else getattr(photograph, "n_frames", 1)
         upright = ImageOps.exif_transpose(photograph)
-        exif = upright.getexif().tobytes() if upright.getexif() else None
+        exif = _described(photograph) if photograph.format == "TIFF" else upright.getexif()
+        exif = exif.tobytes() if exif else None
         with open(name, "rb") as stream:
             if png16.is_deep(stream.read(29)):
                 stream.seek(0)
@@ -204,7 +212,8 @@ def _read_deep_tiff(name: str) -> Photograph | None:
                 raise reject(
                     name, f"the colours {page.photometric.name}", "be grey, or have red, green and blue channels"
                 )
-            levels = page.asarray()
+            by_pillow = page.compression == LZW and not _reads_lzw()
+            levels: Any = _read_grey(name, page) if by_pillow else page.asarray()
             turned, profile = (page.tags.valueof(tag) for tag in (ORIENTATION_TAG, PROFILE_TAG))
             count = sum(not other.is_reduced for other in pages)
     except InputError:
@@ -221,6 +230,28 @@ def _read_deep_tiff(name: str) -> Photograph | None:
     if MULTIPLIED in page.extrasamples:
         levels = _divided_by_alpha(levels)
     return Photograph(_upright(levels, turned or 1), None, profile, count)
+
+
+def _reads_lzw() -> bool:
+    """Whether tifffile has the package that it needs for LZW."""
+    return importlib.util.find_spec("imagecodecs") is not None
+
+
+def _read_grey(name: str, page: Any) -> Array:
+    """Read a grey image with LZW compression, which Pillow does; it reads no deep colours."""
+    if page.samplesperpixel > 1 or page.photometric == WHITE_IS_ZERO:
+        what = f"{page.bitspersample} bits per channel with LZW compression"
+        raise reject(name, what, "have another compression, such as deflate", "Or call: pip install imagecodecs")
+    with opened(name) as photograph:
+        return np.asarray(photograph).astype(page.dtype)
+
+
+def _described(photograph: Image.Image) -> Any:
+    """Return the EXIF data of a TIFF file, without the tags that say how pixels are stored, and the orientation."""
+    exif = photograph.getexif()
+    for tag in set(exif) - set(DESCRIPTIVE_TAGS):
+        del exif[tag]
+    return exif
 
 
 def _divided_by_alpha(levels: Array) -> Array:

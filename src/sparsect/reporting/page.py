@@ -103,8 +103,8 @@ for (const box of document.querySelectorAll(".slider")) {
 """
 # A slider shows its pictures without loss if they have no more pixels than this together.
 LOSSLESS = 8_000_000
-# Smaller pictures under a slider are enlarged to this width.
-WIDTH = 640
+# Smaller pictures under a slider are enlarged to this width, but not beyond this height.
+WIDTH, HEIGHT = 640, 960
 
 
 class Page:
@@ -226,6 +226,7 @@ class Page:
             f'src="{_source(image, "png") if small else _source(image, "jpeg", quality=92)}">'
             for place, (caption, image) in enumerate(pictures)
         )
+        shown_width = max(width, min(WIDTH, round(HEIGHT * width / height)))
         names = [escape(caption) for caption, _ in pictures]
         choices = ""
         if len(pictures) > 2:
@@ -234,7 +235,7 @@ class Page:
             choices = f'<div class="sides">{labels}</div>'
         shown = f"Left of the line: {names[0]}. Right of it: {names[1]}. " if len(pictures) == 2 else ""
         self._parts.append(
-            f'<figure>{choices}<div class="slider" style="--width: {max(width, WIDTH)}px">{images}<span></span>'
+            f'<figure>{choices}<div class="slider" style="--width: {shown_width}px">{images}<span></span>'
             f'<input type="range" min="0" max="100" value="50" step="1" '
             f'aria-label="boundary between {names[0]} and {names[1]}"></div>'
             f"<figcaption>{shown}Drag the line, or use the arrow keys.</figcaption></figure>"

@@ -1,0 +1,100 @@
+"""How strong the noise in an image is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backend.arrays import Array, BoolArray
+from ..backend.checks import real_number, reject
+from .files import colour_and_alpha
+from .patches import planes
+
+# Side of the squares in which the noise is measured, and the distance from one to the next.
+SIDE, STEP = 16, 4
+# The fraction of the squares that are smoother than the one that counts, and what it measures of white noise of norm 1.
+SMOOTHER, OF_NOISE = 0.05, 0.894
+# Squares in which more pixels than this fraction are clipped or transparent are left out, unless fewer remain.
+CLIPPED, FEW = 0.1, 16
+
+
+def check_sigma(name: str, sigma: float, image: Array) -> float:
+    """Check that a noise level is on the scale of an image.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name for error messages.
+    sigma : float
+        The standard deviation of the noise.
+    image : array
+        The image, on the scale where white is 1.
+
+    Returns
+    -------
+    float
+        The standard deviation.
+    """
+    accepted = "a positive number, the standard deviation of the noise on the scale where white is 1"
+    if isinstance(sigma, bool | np.bool_):
+        raise reject(name, sigma, accepted)
+    sigma = real_number(name, sigma, accepted, 0.0, nonzero=True)
+    if sigma > max(1.0, float(np.abs(image).max())):
+        raise reject(name, f"{sigma:g}", f"{accepted}, so at most 1 here ({sigma:g} of 255 is {sigma / 255:.3g})")
+    return sigma
+
+
+def estimate_sigma(image: Any) -> float:
+    """Estimate the standard deviation of white noise in an image.
+
+    Parameters
+    ----------
+    image : array, shape (height, width) or (height, width, channels)
+        The image. Transparent pixels are left out.
+
+    Returns
+    -------
+    float
+        The estimate, on the scale where white is 1; 0 for an image that is only one pixel high or wide.
+
+    Notes
+    -----
+    The estimate is the root mean square of the finest diagonal details in squares of 16x16 pixels, of which the
+    smoothest ones count, in which details are noise: their 5th percentile, divided by 0.894, its value for white noise
+    of standard deviation 1. It is averaged over the channels. Squares in which more than a tenth of the pixels have the
+    smallest or the largest value of the image are left out, because noise is clipped there. Where no square is smooth,
+    as in photographs of grass, texture counts as noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sparsect
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal((200, 200))
+    >>> round(sparsect.images.estimate_sigma(0.5 + noise), 2)
+    0.1
+    """
+    colour, alpha = colour_and_alpha("image", image)
+    if min(colour.shape[:2]) < 2:
+        return 0.0
+    clear = np.zeros(colour.shape[:2], dtype=bool) if alpha is None else alpha[..., 0] == 0
+    return float(np.mean([_of_plane(plane, clear) for plane in planes(colour)]))
+
+
+def _of_plane(plane: Array, clear: BoolArray) -> float:
+    """Estimate the standard deviation of the noise in one channel."""
+    detail = (plane[:-1, :-1] - plane[1:, :-1] - plane[:-1, 1:] + plane[1:, 1:]).astype(np.float64) / 2
+    unusable = clear | (plane == plane.min()) | (plane == plane.max())
+    energy, lost = _means(detail**2), _means(unusable[:-1, :-1].astype(np.float64))
+    usable = lost <= CLIPPED
+    chosen = energy[usable] if np.count_nonzero(usable) >= min(FEW, energy.size) else energy
+    return math.sqrt(np.quantile(chosen, SMOOTHER)) / OF_NOISE
+
+
+def _means(values: Array) -> Array:
+    """Return the mean over each square, or over the image if that is smaller."""
+    sums = np.pad(values, ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
+    height, width = (min(SIDE, length) for length in values.shape)
+    total = sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
+    return np.maximum(total[::STEP, ::STEP], 0.0) / (height * width)
