@@ -8,7 +8,7 @@ import pytest
 
 import sparsect
 from sparsect import sets
-from sparsect.kernels.supports import ROUNDS, Chains, posterior_of_all, sample, sample_sizes
+from sparsect.kernels.supports import ROUNDS, Chains, moved_singly, posterior_of_all, sample, sample_sizes
 from sparsect.kernels.supports.limits import LARGEST_RIDGE
 from sparsect.operators.polishing import polish
 
@@ -268,3 +268,41 @@ class TestAllSupports:
         gram, y = Phi.T @ Phi, rng.standard_normal((1, 8))
         found = posterior_of_all(gram, np.diag(gram).copy(), y @ Phi, np.sum(y**2, axis=1), 2, 8, np.ones(1), variance)
         assert np.isinf(found.misfit).all()
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_one_nonzero_at_a_time(rng, kind):
+    """Means and probabilities equal those of all supports in which one column is exchanged."""
+
+    def drawn(*shape):
+        normal = rng.standard_normal(shape)
+        return normal + 1j * rng.standard_normal(shape) if kind is complex else normal
+
+    Phi, ridge, variance, half = drawn(12, 20), 0.1, 3.0, 1.0 if kind is complex else 0.5
+    support = np.array([17, 3, 8])
+    y = Phi[:, support] @ np.array([2.0, -1.0, 0.5]) + 1.7 * drawn(12)
+
+    def posterior(chosen):
+        matrix = Phi[:, chosen].conj().T @ Phi[:, chosen] + ridge * np.eye(3)
+        x = np.linalg.solve(matrix, Phi[:, chosen].conj().T @ y)
+        evidence = np.vdot(Phi[:, chosen].conj().T @ y, x).real / variance - np.linalg.slogdet(matrix)[1]
+        return half * evidence, x, variance * np.diag(np.linalg.inv(matrix)).real
+
+    expected, elsewhere = np.zeros((3, 20), dtype=kind), 0.0
+    for place in range(3):
+        others = [j for j in range(20) if j not in np.delete(support, place)]
+        found = [posterior(np.where(np.arange(3) == place, j, support)) for j in others]
+        odds = np.exp([each[0] - posterior(support)[0] for each in found])
+        for j, share, (_, x, spread) in zip(others, odds / odds.sum(), found, strict=True):
+            expected[:, j] += share * np.array([x[place], abs(x[place]) ** 2 + spread[place], 1])
+        elsewhere += 1 - 1 / odds.sum()
+    gram = Phi[:, support].conj().T @ Phi
+    H = np.linalg.inv(gram[:, support] + ridge * np.eye(3))
+    x = H @ (Phi[:, support].conj().T @ y)
+    squares, correlations = np.linalg.norm(Phi, axis=0) ** 2, Phi.conj().T @ (y - Phi[:, support] @ x)
+    arguments = gram, H, x, correlations, squares, support
+    number, *moments = moved_singly(half, ridge, variance, np.inf, *arguments)
+    assert number == pytest.approx(elsewhere)
+    assert 0.05 < number < 2.9
+    np.testing.assert_allclose(moments, expected, atol=1e-10)
+    assert moved_singly(half, ridge, variance, 0.1, *arguments)[0] == np.inf

@@ -488,6 +488,59 @@ def grow(gram: Array, b: Array, count: int) -> Array:
     return order[: cpu.grow(gram, np.diag(gram).real.copy(), b, count, order)]
 
 
+def moved_singly(
+    half: float,
+    ridge: float,
+    variance: float,
+    coherent: float,
+    gram: Array,
+    H: Array,
+    values: Array,
+    correlations: Array,
+    squares: FloatArray,
+    support: IntArray,
+) -> tuple[float, Array, FloatArray, FloatArray]:
+    """Average each nonzero of a support over the columns it may belong to, given the others.
+
+    Parameters
+    ----------
+    half : float
+        1/2, or 1 for complex data.
+    ridge : float
+        The variance of the noise, relative to that of the nonzeros.
+    variance : float
+        The variance of the noise.
+    coherent : float
+        The cosine of a selected column and another one above which nothing is computed.
+    gram : array, shape (s, n)
+        The products of the selected columns with all columns.
+    H : array, shape (s, s)
+        The inverse of the selected columns' Gram matrix with the ridge.
+    values : array, shape (s,)
+        The coefficients.
+    correlations : array, shape (n,)
+        The correlations of the columns with the residual.
+    squares : array, shape (n,)
+        The squared norms of the columns.
+    support : array of int, shape (s,)
+        The selected columns.
+
+    Returns
+    -------
+    elsewhere : float
+        The expected number of nonzeros that belong to other columns; infinity if columns are coherent.
+    mean, square, inclusion : array, shape (n,)
+        The posterior means, second moments and probabilities of being nonzero.
+    """
+    from . import places
+
+    sums = np.zeros((3, squares.size), dtype=gram.dtype)
+    pivots = np.diag(H).real.copy()
+    arrays = gram, H @ gram, pivots, values, correlations, squares, support.astype(np.int64), sums
+    elsewhere = places.average(half, ridge, variance, coherent, *arrays)
+    return elsewhere, sums[0], sums[1].real, sums[2].real
+
+
 def separate(gram: Array, squares: Array, support: Array) -> Array:
     """Replace columns of supports that depend on others of the same support, up to rounding errors.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend.arrays import BoolArray, NumpyArray, epsilon, to_numpy
-from ...kernels.supports import grow
+from ...kernels.supports import grow, moved_singly
 from ...problems import Problem
 
 # Columns in the first working set and columns added to it each time, for each nonzero and at least.
@@ -136,33 +136,12 @@ def _posterior(Phi: Any, norms: Any, support: Any, values: Any, left: Any, noise
     variance = max(float(np.linalg.norm(left)) ** 2 / max(m - s, 1), noise_norm**2 / m)
     half, ridge = 1.0 if np.iscomplexobj(values) else 0.5, variance / float(np.mean(np.abs(values) ** 2))
     gram = Phi[:, support].conj().T @ Phi
-    places = np.arange(s), support
-    own = gram[:, support].copy()
-    gram[places] = 0
-    if (np.abs(gram) > COHERENT * norms * norms[support, None]).any():
+    H = np.linalg.inv(gram[:, support] + ridge * np.eye(s))
+    values, correlations = values - ridge * (H @ values), (left.conj() @ Phi).conj()
+    settings = half, ridge, variance, COHERENT
+    elsewhere, mean, square, inclusion = moved_singly(*settings, gram, H, values, correlations, norms**2, support)
+    if elsewhere > min(DOUBT[0] * s, DOUBT[1]):
         return None
-    gram[:, support] = own
-    H = np.linalg.inv(own + ridge * np.eye(s))
-    pivot = np.diag(H).real[:, None]
-    values = values - ridge * (H @ values)
-    V = H @ gram
-    c, d = (left.conj() @ Phi).conj(), norms**2 + ridge - np.sum((V.conj() * gram).real, axis=0)
-    # Without the nonzero in a row, a column has the correlation z with the residual and the squared distance D from
-    # the span of the others.
-    D = np.maximum(d + np.abs(V) ** 2 / pivot, 1e-9)
-    z = c + V.conj() * (values[:, None] / pivot)
-    D[places], z[places] = 1 / pivot[:, 0], values / pivot[:, 0]
-    score = half * (np.abs(z) ** 2 / (variance * D) - np.log(D))
-    allowed = score[places]
-    score[:, support] = -np.inf
-    score[places] = allowed
-    share = np.exp(score - score.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    if np.sum(1 - share[places]) > min(DOUBT[0] * s, DOUBT[1]):
-        return None
-    z /= D
-    mean, inclusion = np.sum(share * z, axis=0), np.sum(share, axis=0)
-    square = np.sum(share * (np.abs(z) ** 2 + variance / D), axis=0)
     small = np.argpartition(-np.abs(mean), s - 1)[s:]
     deviation = np.sqrt(np.maximum(square - np.abs(mean) ** 2, 0.0))
     mean[small] = 0
