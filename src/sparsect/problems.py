@@ -216,7 +216,11 @@ class Problem:
             if operator is self.operator
             else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
         )
-        of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
+        with np.errstate(over="ignore"):
+            of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
+        if norms is not None and not bool(xp.all(xp.isfinite(of_columns))):
+            got = f"a column of norm {norms.min():g}, whose coefficient leaves the range of {like.dtype}"
+            raise reject("Phi", got, "have columns of zeros, or of norms nearer to 1")
         scaled = self
         if norms is not None:
             scaled = self._replaced(operator=operator, x=None, structure=self.structure.scaled(norms))

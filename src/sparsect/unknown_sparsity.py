@@ -122,9 +122,23 @@ def recover_unknown(
                 missed[rows] = ~_within(problem, rows, to_numpy(part.residual_norm))
         waiting = np.flatnonzero(missed)
         chosen[waiting] += 1
+    noise = _noise(problem, parts) if noise_norm is None and not _has_groups(problem) else np.array([], dtype=np.int64)
+    if noise.size:
+        parts.append((noise, solve(problem.take(noise, 0), solver, check_fit=False, **options)))
     whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
     warn((), poor_fits(problem, solver, whole) if check_fit else ())
     return whole.first() if problem.single else whole
+
+
+def _noise(problem: Problem, parts: list[tuple[IntArray, Result]]) -> IntArray:
+    """Return the rows whose answers explain no more of y than the best of n columns does by chance."""
+    if problem.times not in (None, 1):
+        return np.array([], dtype=np.int64)
+    residual, size = np.zeros(problem.batch), row_norms(problem.y)
+    for rows, part in parts:
+        residual[rows] = to_numpy(part.residual_norm).reshape(rows.size)
+    chance = by_chance(problem.operator.adjoint(problem.y), problem.operator.shape[0])
+    return np.flatnonzero((size > 0) & (residual**2 >= (1 - chance) * size**2))
 
 
 def _most(problem: Problem) -> int:

@@ -67,7 +67,7 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
     -----
     The criterion, with m samples, n features, t targets and a subset of size s, is::
 
-        m sum_t log ||residual_t||^2 + s t log(m) + 2 log binomial(n, s)
+        m sum_t log ||residual_t||^2 + s t log(m) + 2 log binomial(n, min(s, n / 2))
     """
     targets, features = equations.b.shape
     limit, size = largest_size(samples, features), FIRST
@@ -76,7 +76,9 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
         path = best_subsets(equations, min(size, limit), path)
         s = np.arange(len(path))
         residuals = np.maximum([subset.residuals for subset in path], EXACT)
-        ways = gammaln(features + 1) - gammaln(s + 1) - gammaln(features - s + 1)
+        # There are fewer subsets of most features, but they are no less complex.
+        taken = np.minimum(s, features // 2)
+        ways = gammaln(features + 1) - gammaln(taken + 1) - gammaln(features - taken + 1)
         fit = samples * np.log(residuals).sum(axis=1)
         criterion = fit + targets * s * math.log(max(samples, 1.0)) + 2 * ways
         best = int(np.argmin(criterion))
@@ -193,6 +195,9 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
 
     def _fit(self, samples: Samples, sparsity: Any, ridge: float) -> None:
         """Set the attributes for a number of features, or for the likeliest one."""
+        counting = np.flatnonzero(samples.weights)
+        if 0 < counting.size < samples.weights.size:
+            samples = samples.take(counting)
         n, targets = samples.X.shape[1], samples.Y.shape[1]
         size = None
         if isinstance(sparsity, str):
@@ -348,7 +353,8 @@ class SparseRegressor(SubsetRegressor):
             The targets.
         sample_weight : array, shape (n_samples,), optional
             Weights of the samples. A sample of weight 2 counts like two samples, so relative weights should have a mean
-            of 1.
+            of 1. If :func:`sparsect.recover` chooses the number of features (``nonnegative``, ``groups`` or another
+            ``method``), weights are relative.
 
         Returns
         -------

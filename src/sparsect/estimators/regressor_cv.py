@@ -51,7 +51,9 @@ class SparseRegressorCV(SubsetRegressor):
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
         as in abess, or to 50 if that is less.
     cv : int, cross-validation generator or iterable, optional
-        The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds.
+        The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
+        groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
+        groups of features.
     rule : {'least', 'one standard error', 'significant'}, optional
         Which size is chosen: the one of the least error; the smallest one whose error exceeds the least one by at most
         the standard error of that; or the smallest one whose error is not significantly larger than the least one,
@@ -159,17 +161,20 @@ class SparseRegressorCV(SubsetRegressor):
         """
         rule = choice("rule", self.rule, ("least", "one standard error", "significant"))
         samples = self._samples(X, y, sample_weight)
-        weighted = samples.weights > 0
-        splits = [
-            split
-            for split in check_cv(self.cv).split(samples.X, samples.Y)
-            if all(weighted[part].any() for part in split)
-        ]
+        # Samples without weight are left out.
+        weighted, numbers = samples.weights > 0, np.arange(samples.weights.size)
+        parts = [[numbers[part] for part in split] for split in check_cv(self.cv).split(samples.X, samples.Y)]
+        splits = [[rows[weighted[rows]] for rows in split] for split in parts]
+        splits = [split for split in splits if all(map(len, split))]
         if not splits:
+            if weighted.all():
+                raise reject("cv", "no fold with training and test samples", "yield some of both")
             got = "only zeros for the training or the test samples of each fold"
             raise reject("sample_weight", got, "positive for some of both")
         sizes = self._sizes(samples, min(samples.weights[train].sum() for train, _ in splits))
         ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
+        if not ridges:
+            raise reject("ridges", "an empty list", "have at least one number of at least 0")
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
         found = [[self._errors(*fold, sizes, ridge) for fold in folds] for ridge in ridges]
         means = [np.array([sums.sum(axis=0) / weights.sum() for sums, weights in each]) for each in found]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from ...backend.arrays import Array, FloatArray, is_complex, is_single, namespace, on_host, to_numpy
 from ...backend.checks import choice, reject, truth_value
 from ...backend.norms import norm, squared_norm
@@ -37,6 +39,8 @@ BETTER = 0.1
 NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 # Then, posterior means must also explain more of ||y||^2 than a column does by chance, but not more than this part.
 MOST_BY_CHANCE = 0.9
+# And one of their nonzeros must have a larger probability than this.
+SURE = 0.75
 
 
 @dataclass(frozen=True)
@@ -244,13 +248,22 @@ class AnnealedDifferenceMap(Solver):
         return self._significant(problem, state, answer) if self.learn_sparsity else answer
 
     def _significant(self, problem: Problem, state: AnnealedState, answer: Array) -> Array:
-        """Drop negligible entries of points of both sets, and posterior means that noise alone explains."""
+        """Drop negligible entries of points of both sets, and posterior means that noise alone explains.
+
+        Noise has no nonzeros, but messages may settle at a density above zero: many nonzeros, none of which is sure.
+        """
         xp, size = namespace(answer), namespace(answer).abs(answer)
         least = NEGLIGIBLE["single" if is_single(answer) else "double"]
         large = size > least * xp.max(size, axis=-1)[:, None]
         left = squared_norm(problem.operator.forward(answer) - problem.y)
-        explains = (left < (1 - by_chance(answer, problem.operator.shape[0])) * squared_norm(problem.y))[:, None]
-        kept = xp.where(state.passes_messages[:, None], explains, large)
+        m = problem.operator.shape[0]
+        # Of noise, random columns explain their share of the measurements, and the best of n columns a bit more.
+        share = xp.astype(xp.count_nonzero(answer, axis=-1), left.dtype) / m
+        by_noise = xp.clip(share, by_chance(answer, m), None)
+        explains = (left < (1 - by_noise) * squared_norm(problem.y))[:, None]
+        inclusion = of_messages(state, answer, problem.structure, sized=False)[1]
+        sure = xp.max(inclusion, axis=-1, keepdims=True) > SURE
+        kept = xp.where(state.passes_messages[:, None], explains & sure, large)
         return xp.where(kept, answer, xp.zeros_like(answer))
 
     def answer(self, problem: Problem, state: AnnealedState) -> tuple[Array, dict[str, Array]]:
@@ -262,7 +275,8 @@ class AnnealedDifferenceMap(Solver):
         _, inclusion, deviation = of_messages(state, x, problem.structure, sized=not self.learn_sparsity)
         # Rows without nonzeros have found nothing but noise.
         inclusion = xp.where(xp.any(x != 0, axis=-1)[:, None], inclusion, xp.zeros_like(inclusion))
-        return x, {"inclusion_probability": inclusion, "standard_deviation": deviation}
+        source = np.where(to_numpy(state.passes_messages), "messages", "search")
+        return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
 def by_chance(x: Array, m: int) -> float:
