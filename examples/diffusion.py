@@ -69,7 +69,7 @@ class Fibres:
         """
         y, m = self.without_isotropic(signals), len(self.bvals)
         directions, weights = np.zeros((len(y), most, 3)), np.zeros((len(y), most))
-        rows, criterion = np.arange(len(y)), m * np.log(np.sum(y * y, axis=1))
+        rows, criterion = np.arange(len(y)), m * np.log(np.maximum(np.sum(y * y, axis=1), 1e-300))
         for size in range(1, most + 1):
             # One fibre is found without exchanges.
             options = {"polish": size > 1, "check_fit": False, "record": ()}
