@@ -387,3 +387,11 @@ class TestConverged:
     def test_a_row_that_was_cut_short(self, method):
         problem = random_problem(100, 200, 10, snr_db=20, batch=4, rng=0)
         assert not sparsect.recover(problem.Phi, problem.y, 10, method, max_iter=2).converged.any()
+
+
+def test_a_column_too_small_for_its_coefficient(rng):
+    Phi = rng.standard_normal((20, 40))
+    y = Phi[:, 3].copy()
+    Phi[:, 3] *= 1e-310
+    with pytest.raises(InputError, match=r"Phi` must have columns of zeros, or .* got a column of norm .*e-31"):
+        sparsect.recover(Phi, y, 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError
+from sparsect import InputError, sets
 
 pytestmark = pytest.mark.numerical
 
@@ -82,6 +82,30 @@ def test_noise_and_zeros_have_few_nonzeros(rng):
     result = sparsect.recover(Phi, y, "auto", check_fit=False)
     assert not result.x[0].any()
     assert (result.support.sum(axis=1) <= 8).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "nonnegative", "groups"])
+def test_noise_mostly_has_no_nonzeros(kind):
+    """Messages may settle at many nonzeros: in 24 to 30 of 100 rows, if that were not checked."""
+    m, n = (60, 150) if kind == "plain" else (60, 40)
+    rng = np.random.default_rng(0)
+    Phi, y = rng.standard_normal((m, n)), rng.standard_normal((100, m))
+    chosen = {
+        "plain": "auto",
+        "nonnegative": sets.Sparse("auto", nonnegative=True),
+        "groups": sets.GroupSparse("auto", np.arange(n) // 2),
+    }[kind]
+    result = sparsect.recover(Phi, y, chosen, check_fit=False)
+    assert np.count_nonzero(result.support.any(axis=1)) <= 15
+    assert set(result.source) <= {"messages", "search"}
+
+
+def test_one_measurement_of_noise_with_known_deviations():
+    rng = np.random.default_rng(0)
+    Phi = correlated(rng, 60, 120, 0.95)
+    y = rng.standard_normal((30, 60))
+    result = sparsect.recover(Phi, y[:, None, :], sets.JointSparse("auto"), noise_std=np.ones(60), check_fit=False)
+    assert np.count_nonzero(result.x.any(axis=(1, 2))) <= 6
 
 
 def test_repeated_and_empty_columns(rng):

@@ -153,6 +153,28 @@ class TestSparseRegressor:
         np.testing.assert_allclose(weighted.coef_, repeated.coef_)
         np.testing.assert_allclose(weighted.intercept_, repeated.intercept_)
 
+    def test_samples_without_weight_are_left_out(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((30, 3))
+        y = X[:, 0] + 1
+        X[0], y[0] = 1e14, -1e14
+        weights = np.where(np.arange(30) == 0, 0.0, 1.0)
+        for options in ({}, {"nonnegative": True}):
+            model = SparseRegressor(1, **options).fit(X, y, weights)
+            np.testing.assert_allclose(model.coef_, [1, 0, 0], atol=1e-9)
+            assert model.intercept_ == pytest.approx(1)
+
+    @pytest.mark.parametrize(("features", "relevant"), [(6, 5), (20, 19)])
+    def test_most_features_matter(self, features, relevant):
+        """There are few subsets of nearly all features, which is no reason to take all of them."""
+        taken = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((100, features))
+            y = X[:, :relevant].sum(axis=1) + rng.standard_normal(100)
+            taken += SparseRegressor().fit(X, y).support_[-1]
+        assert taken <= 3
+
     def test_relative_weights(self, data):
         X, y = data[:2]
         with pytest.warns(UserWarning, match="counts 100 samples as 1: multiply relative weights by 100"):
@@ -358,6 +380,22 @@ class TestSparseRegressorCV:
         assert "split1_error" not in fitted.cv_results_
         with pytest.raises(InputError, match="`sample_weight` must be positive for some of both, got only zeros"):
             SparseRegressorCV([1, 2, 3], cv=halves[:1]).fit(X, y, weights)
+        with pytest.raises(InputError, match="`cv` must yield some of both, got no fold with training"):
+            SparseRegressorCV([1, 2, 3], cv=[]).fit(X, y)
+        with pytest.raises(InputError, match="`ridges` must have at least one number"):
+            SparseRegressorCV([1, 2, 3], ridges=[]).fit(X, y)
+
+    def test_samples_without_weight_are_left_out_of_folds(self):
+        rng = np.random.default_rng(2)
+        X = rng.standard_normal((90, 6))
+        y, weights = X[:, 0] + 0.35 * X[:, 1] + rng.standard_normal(90), (np.arange(90) % 9 > 4) * 1.0
+        kept, splits = np.flatnonzero(weights), list(KFold(5).split(X))
+        fewer = [[np.flatnonzero(np.isin(kept, part)) for part in split] for split in splits]
+        with_zeros = SparseRegressorCV(rule="significant", cv=splits).fit(X, y, weights)
+        without = SparseRegressorCV(rule="significant", cv=fewer).fit(X[kept], y[kept])
+        for name in ("mean_error", "difference_error"):
+            np.testing.assert_allclose(with_zeros.cv_results_[name], without.cv_results_[name])
+        np.testing.assert_allclose(with_zeros.coef_, without.coef_, atol=1e-12)
 
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))

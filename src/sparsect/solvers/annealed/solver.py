@@ -190,7 +190,8 @@ class AnnealedDifferenceMap(Solver):
         share = expected_share(A, state.density)
         limited = xp.minimum(share, 0 * share + min(problem.operator.shape) / x.shape[-1])
         # A unit is kept if that brings the number of nonzeros nearer to the expected one.
-        sizes = xp.take(xp.astype(A.layout.like("sizes", x), share.dtype), order, axis=-1)
+        every = xp.broadcast_to(xp.astype(A.layout.like("sizes", x), share.dtype)[None, :], scores.shape)
+        sizes = xp.take_along_axis(every, order, axis=-1)
         nonzeros = xp.cumulative_sum(sizes, axis=-1) - sizes / 2
         expected = xp.take_along_axis(nonzeros < x.shape[-1] * limited[:, None], xp.argsort(order, axis=-1), axis=-1)
         kept = A.of_entries(expected)
