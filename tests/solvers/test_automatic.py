@@ -220,6 +220,24 @@ def test_equal_columns_share_the_probability(rng, dtype, noise):
     np.testing.assert_allclose(result.standard_deviation[[3, 50, 51]], expected, rtol=0.1)
 
 
+def test_chains_that_disagree_are_not_sure(rng):
+    """Columns near a subspace: of probabilities above 0.9, 86 % would be right if the best chain alone were trusted."""
+    said, true = [], []
+    for _ in range(25):
+        Phi = rng.standard_normal((60, 10)) @ rng.standard_normal((10, 150)) + 0.3 * rng.standard_normal((60, 150))
+        Phi /= np.linalg.norm(Phi, axis=0)
+        x = np.zeros(150)
+        x[rng.choice(150, 6, replace=False)] = rng.standard_normal(6)
+        noise = rng.standard_normal(60)
+        y = Phi @ x + 0.1 * np.linalg.norm(Phi @ x) / np.linalg.norm(noise) * noise
+        probability = sparsect.recover(Phi, y, 6).inclusion_probability
+        assert probability.sum() == pytest.approx(6, abs=0.01)
+        said.append(probability[probability > 0.9])
+        true.append(x[probability > 0.9] != 0)
+    assert np.concatenate(said).size > 30
+    assert np.mean(np.concatenate(true)) > 0.92
+
+
 class TestFewSupports:
     def test_nearly_equal_columns(self, rng):
         """Sums of decays: supports with huge opposite values fit as well as the true one, and are less probable."""

@@ -34,6 +34,10 @@ SURE = 1e-2
 # Means of short chains are averaged up to a larger distance, if their squared residuals differ by no more than those of
 # m measurements do by chance, which is this times m^-1/2.
 AVERAGED, BY_CHANCE = 1.0, 1.0
+# Probabilities are averaged over all chains, weighted by a power of their mean squared residuals: so much for each
+# measurement, and at most. Chains that differ have not reached all good supports, and their likelihoods, powers of m/2,
+# would trust the best of them too much.
+TEMPERED, MOST_POWER = 0.1, 8.0
 # Multiplications of an iteration of the Difference Map per entry of Phi, and of a visit per column: one iteration of
 # the sampler makes as many visits as cost the same.
 ITERATION, VISIT = 4.0, (2.5, 10.0)
@@ -65,6 +69,10 @@ class SamplerState(State):
         Its mean squared residual; infinite before the first chain ends.
     agreeing : array of int, shape (batch,)
         The number of chains that were averaged.
+    weight : array, shape (batch,)
+        The sum of the weights of all chains; the best one has weight 1.
+    weighted_inclusion : array, shape (batch, n)
+        The weighted sum of their probabilities of being nonzero.
     """
 
     b: Array
@@ -92,6 +100,8 @@ class SamplerState(State):
     answer_inclusion: Array
     answer_misfit: Array
     agreeing: Array
+    weight: Array
+    weighted_inclusion: Array
 
     def check(self, problem: Problem) -> None:
         """Check that the columns of the supports exist."""
@@ -165,7 +175,7 @@ class SupportSampler(Solver):
         s = support.shape[1]
         size = xp.astype(xp.sqrt(energy), xp.float32 if is_single(problem.y) else xp.float64)
         counts = ("moves", "agreeing", "visited", "sweeps", "taken", "chain")
-        rows = ("square", "inclusion", "answer_square", "answer_inclusion")
+        rows = ("square", "inclusion", "answer_square", "answer_inclusion", "weighted_inclusion")
         return SamplerState(
             b=b,
             energy=energy,
@@ -179,6 +189,7 @@ class SupportSampler(Solver):
             misfit=xp.zeros_like(energy),
             answer_misfit=xp.full_like(energy, float("inf")),
             least=energy,
+            weight=xp.zeros_like(energy),
             best=support,
             support=support,
             criterion=size,
@@ -324,10 +335,14 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         for name in ("mean", "square", "inclusion", "misfit", "sweeps", "ridge")
     }
     criterion = xp.astype(xp.where(ended & before, xp.sqrt(distance), state.criterion), state.criterion.dtype)
+    least = xp.minimum(misfit, state.answer_misfit)
+    fading, weight = (_weight(problem, each, least) for each in (state.answer_misfit, misfit))
     return dataclasses.replace(
         state,
-        answer_misfit=xp.minimum(misfit, state.answer_misfit),
+        answer_misfit=least,
         agreeing=agreeing,
+        weight=fading * state.weight + weight,
+        weighted_inclusion=fading[:, None] * state.weighted_inclusion + weight[:, None] * inclusion,
         chain=xp.full_like(state.chain, chain),
         criterion=criterion,
         settled=state.settled | (agree & (variance <= SURE * squared_norm(mean))),
@@ -335,6 +350,14 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         **answers,
         **zeros,
     )
+
+
+def _weight(problem: Problem, misfit: Array, least: Array) -> Array:
+    """Return the likelihoods of chains relative to those of the best ones, tempered; 0 for infinite residuals."""
+    xp, power = namespace(misfit), min(TEMPERED * problem.operator.shape[0], MOST_POWER)
+    there = xp.isfinite(misfit)
+    ratio = xp.clip(xp.where(there, least, 1.0), TINY, None) / xp.clip(xp.where(there, misfit, 1.0), TINY, None)
+    return xp.where(there, ratio**power, xp.zeros_like(misfit))
 
 
 def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:

@@ -25,6 +25,7 @@ from ..base import Solver, State, chosen
 from ..support_sampler import (
     COOLING,
     ITERATION,
+    TINY,
     VISIT,
     SamplerState,
     SupportSampler,
@@ -339,7 +340,8 @@ class Automatic(Solver):
             mean = _explaining(problem, ended, found)
             of_chains = namespace(mean)
             variance = of_chains.clip(ended.answer_square - of_chains.abs(ended.answer) ** 2, 0.0, None)
-            probability = of_chains.clip(ended.answer_inclusion, 0.0, 1.0)
+            probability = ended.weighted_inclusion / of_chains.clip(ended.weight, TINY, None)[:, None]
+            probability = of_chains.clip(probability, 0.0, 1.0)
             rows = from_numpy(taken, y)[:, None]
             x = xp.where(rows, narrow(mean, y), x)
             inclusion = xp.where(rows, narrow(probability, y), inclusion)
