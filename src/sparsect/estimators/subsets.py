@@ -313,7 +313,8 @@ def restarted(equations: NormalEquations, subset: Subset) -> Subset:
         kept = rng.permutation(subset.support)[count:]
         support = np.concatenate([kept, rng.choice(others, count, replace=False)])
         found = exchanged(equations, support)
-        if found is not None and found.residual < subset.residual:
+        # The same subset in another order must not change what is tried next.
+        if found is not None and found.residual < subset.residual * (1 - GAIN) - EXACT * equations.energy:
             subset = found
     return subset
 
