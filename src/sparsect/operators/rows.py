@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -156,7 +157,7 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
 def _check_range(noise_std: Any, white: Array) -> None:
     """Refuse noise so far from the size of the data that squares of whitened numbers leave the range of their dtype."""
     xp = namespace(white)
-    if not bool(xp.all(magnitudes(white) < float(xp.finfo(white.dtype).max) ** 0.5 / white.size)):
+    if not bool(xp.all(magnitudes(white) < float(xp.finfo(white.dtype).max) ** 0.5 / math.prod(white.shape))):
         smallest = to_numpy(floating("noise_std", noise_std)).min()
         raise reject("noise_std", f"numbers as small as {smallest:g}", "have the scale of the noise in y")
 
