@@ -122,8 +122,7 @@ def recover_unknown(
                 missed[rows] = ~_within(problem, rows, to_numpy(part.residual_norm))
         waiting = np.flatnonzero(missed)
         chosen[waiting] += 1
-    noise = _noise(problem, parts) if noise_norm is None and not _has_groups(problem) else np.array([], dtype=np.int64)
-    if noise.size:
+    if noise_norm is None and not problem.structure.grouped and (noise := _noise(problem, parts)).size:
         parts.append((noise, solve(problem.take(noise, 0), solver, check_fit=False, **options)))
     whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
     warn((), poor_fits(problem, solver, whole) if check_fit else ())
@@ -132,8 +131,6 @@ def recover_unknown(
 
 def _noise(problem: Problem, parts: list[tuple[IntArray, Result]]) -> IntArray:
     """Return the rows whose answers explain no more of y than the best of n columns does by chance."""
-    if problem.times not in (None, 1):
-        return np.array([], dtype=np.int64)
     residual, size = np.zeros(problem.batch), row_norms(problem.y)
     for rows, part in parts:
         residual[rows] = to_numpy(part.residual_norm).reshape(rows.size)
@@ -206,11 +203,7 @@ def most_likely(problem: Problem) -> IntArray:
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]
-    if problem.times not in (None, 1):
-        return _without_excess(problem, likely)
-    # One nonzero must explain more than the best of n columns does if y is noise.
-    explained = np.max(np.abs(b) ** 2 / np.where(squares > 0, squares, np.inf), axis=1)
-    return np.where((likely == 1) & (explained <= by_chance(b, m) * energy), 0, likely)
+    return likely if problem.times in (None, 1) else _without_excess(problem, likely)
 
 
 def _without_excess(problem: Problem, likely: IntArray) -> IntArray:
