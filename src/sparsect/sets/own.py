@@ -162,11 +162,13 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     """
     used = False
 
+    def of_copies(*arguments: Array) -> Any:
+        # A projection may change its arguments.
+        return project(*(namespace(each).asarray(each, copy=True) for each in arguments))
+
     def nearest(x: Array, *data: Array) -> Array:
         nonlocal used
-        # Copies, because a projection may change its arguments.
-        xp, copies = namespace(x), [namespace(each).asarray(each, copy=True) for each in (x, *data)]
-        found = project(*copies)
+        xp, found = namespace(x), of_copies(x, *data)
         shape = getattr(found, "shape", None)
         if shape != x.shape:
             kind = f"type {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
@@ -181,7 +183,7 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
             raise reject(f"{name}.project", "a point with more nonzeros", f"yield at most {size} nonzeros, its size")
         if not used:
             used = True
-            again = xp.asarray(project(xp.asarray(found, copy=True), *copies[1:]))
+            again = xp.asarray(of_copies(found, *data))
             if bool(xp.any(norm(again - found) > MOVED * norm(found))):
                 got = "a result that another projection moves"
                 raise reject(f"{name}.project", got, "leave points of its set where they are")
