@@ -51,6 +51,25 @@ class TestMatchingPursuit:
             chosen.append(rest[int(np.argmin(fits))])
         assert supports(sparsect.recover(problem.Phi, problem.y, 6, "ormp").x) == [set(chosen)]
 
+    @pytest.mark.parametrize("factor", [1, 1j])
+    @pytest.mark.parametrize("method", ["omp", "ormp"])
+    def test_many_selections_equal_those_of_an_orthogonal_basis(self, method, factor, rng):
+        """With many columns, the products of the next ones in rank are begun before they are selected."""
+        Phi = rng.standard_normal((200, 500)) + factor * rng.standard_normal((200, 500))
+        Phi /= np.linalg.norm(Phi, axis=0)
+        residual = y = Phi[:, ::5] @ rng.standard_normal(100) + 0.1 * rng.standard_normal(200)
+        rest, chosen = Phi.copy(), []
+        for _ in range(150):
+            freedom = np.linalg.norm(rest, axis=0) if method == "ormp" else 1.0
+            scores = np.abs(Phi.conj().T @ residual) / freedom
+            scores[chosen] = 0
+            chosen.append(int(np.argmax(scores)))
+            q = rest[:, chosen[-1]] / np.linalg.norm(rest[:, chosen[-1]])
+            rest = rest - np.outer(q, q.conj() @ rest)
+            residual = residual - q * (q.conj() @ residual)
+        result = sparsect.recover(Phi, y, 150, method, record=())
+        assert supports(result.x[None]) == [set(chosen)]
+
     def test_complex(self, rng):
         Phi = rng.standard_normal((15, 30)) + 1j * rng.standard_normal((15, 30))
         y, chosen = rng.standard_normal(15) + 1j * rng.standard_normal(15), []

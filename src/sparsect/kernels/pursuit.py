@@ -10,7 +10,8 @@ v_r[i], so that with G = Phi^H Phi and a = q^H y::
 
 The components and the pivot are the next column of R. A selection takes k n operations for k selected columns of n.
 The v are kept while a row is computed, not between calls: with R, those of columns that were selected earlier are
-R^-H G[I, :].
+R^-H G[I, :]. Reading them takes most of the time, so that they are subtracted from two rows of G at once, where there are
+many: for the best column, and for the next one in rank, which is mostly selected later.
 
 All of this only ranks columns, and has the precision of Phi. What determines the solution is in double precision,
 whatever the dtype of Phi: in rows in which nearly dependent columns are met, R and the distances of columns from the
@@ -25,6 +26,8 @@ from ..backend.parallel import compiled
 
 # The maximum number of refinements of a fit.
 REFINEMENTS = 6
+# From this number of selected columns, the second in rank is begun, too; so many such columns are kept.
+AHEAD, BEGUN = 48, 64
 
 
 @compiled
@@ -70,11 +73,13 @@ def select(
     real = squares.dtype.type
     least, score = real(dependent) * squares, np.empty(n, squares.dtype)
     V, v = np.empty((limit, n), c.dtype), np.empty(n, c.dtype)
+    W, begun, since, slot = np.empty((BEGUN, n), c.dtype), np.empty(BEGUN, np.int64), np.empty(BEGUN, np.int64), 0
     t, u, factor = np.empty(limit, c.dtype), np.empty(limit, c.dtype), np.empty(limit * (limit + 1) // 2, exact.dtype)
     for row in range(first, last):
         correlation, freedom, taken = c[row], d[row], order[row]
         k = known = count[row]
         careful[row], silent = False, real(quiet[row])
+        begun[:] = -1
         kept = known * (known + 1) // 2
         factor[:kept] = R[row, :kept]
         rank(correlation, freedom, squares, least, silent, follow, score)
@@ -97,9 +102,12 @@ def select(
                     rank(correlation, freedom, squares, least, silent, follow, score)
                     continue
                 rest = accurate
-            line = factor[k * (k + 1) // 2 : (k + 1) * (k + 2) // 2]
-            v[:] = 0
-            if known > 0:
+            line = column_of(factor, k)
+            v[:], start, place = gram[i], known, index_of(begun, i)
+            if place >= 0:
+                v[:], start = W[place], since[place]
+                begun[place] = -1
+            elif known > 0:
                 if not careful[row]:
                     for r in range(known):
                         line[r] = gram[taken[r], i]
@@ -107,13 +115,23 @@ def select(
                 u[:known] = line[:known]
                 solve_upper(factor, u, known)
                 combine_rows(gram, taken, u, known, v)
-            for j in range(n):
-                v[j] = gram[i, j] - v[j]
+                for j in range(n):
+                    v[j] = gram[i, j] - v[j]
             for r in range(known, k):
                 t[r] = V[r, i]
                 if not careful[row]:
                     line[r] = t[r]
-            subtract_lines(V, t, known, k, v)
+            score[i] = 0
+            other = best_column(score) if place < 0 and known == 0 and k >= AHEAD else -1
+            if other >= 0 and index_of(begun, other) < 0:
+                begun[slot], since[slot] = other, k
+                W[slot] = gram[other]
+                for r in range(k):
+                    u[r] = V[r, other]
+                subtract_lines_of_two(V, t, u, k, v, W[slot])
+                slot = (slot + 1) % BEGUN
+            else:
+                subtract_lines(V, t, start, k, v)
             line[k] = np.sqrt(rest)
             pivot = real(np.sqrt(rest))
             amount = correlation[i] / pivot
@@ -198,6 +216,36 @@ def subtract_lines(V, t, first, last, v):
 
 
 @compiled
+def subtract_lines_of_two(V, t, u, last, v, w):
+    """Compute v - sum of conj(t_r) V_r and w - sum of conj(u_r) V_r; V, the larger part of what is read, is read once."""
+    r = 0
+    while r + 4 <= last:
+        t0, t1, t2, t3 = np.conj(t[r]), np.conj(t[r + 1]), np.conj(t[r + 2]), np.conj(t[r + 3])
+        u0, u1, u2, u3 = np.conj(u[r]), np.conj(u[r + 1]), np.conj(u[r + 2]), np.conj(u[r + 3])
+        a0, a1, a2, a3 = V[r], V[r + 1], V[r + 2], V[r + 3]
+        for j in range(v.size):
+            x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
+            v[j] -= t0 * x0 + t1 * x1 + t2 * x2 + t3 * x3
+            w[j] -= u0 * x0 + u1 * x1 + u2 * x2 + u3 * x3
+        r += 4
+    while r < last:
+        t0, u0, a0 = np.conj(t[r]), np.conj(u[r]), V[r]
+        for j in range(v.size):
+            v[j] -= t0 * a0[j]
+            w[j] -= u0 * a0[j]
+        r += 1
+
+
+@compiled
+def index_of(values, value):
+    """Return the index at which a value stands; -1 if it does not."""
+    for j in range(values.size):
+        if values[j] == value:
+            return j
+    return -1
+
+
+@compiled
 def combine_rows(gram, taken, w, size, v):
     """Compute v = sum of conj(w_r) gram[taken_r], four rows at a time so that v is read and written less often."""
     n = gram.shape[0]
@@ -220,7 +268,7 @@ def combine_rows(gram, taken, w, size, v):
 def solve_lower(factor, z, k):
     """Solve R^H t = z in place."""
     for r in range(k):
-        line, t = factor[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2], z[r]
+        line, t = column_of(factor, r), z[r]
         for q in range(r):
             t -= np.conj(line[q]) * z[q]
         z[r] = t / line[r]
@@ -230,7 +278,7 @@ def solve_lower(factor, z, k):
 def solve_upper(factor, z, k):
     """Solve R u = z in place."""
     for r in range(k - 1, -1, -1):
-        line = factor[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
+        line = column_of(factor, r)
         t = z[r] / line[r]
         z[r] = t
         for q in range(r):
@@ -240,7 +288,7 @@ def solve_upper(factor, z, k):
 @compiled
 def components(gram, taken, k, i, factor):
     """Write the components of column i along the first k selected ones into R, and return what is left, squared."""
-    line, rest = factor[k * (k + 1) // 2 : (k + 1) * (k + 2) // 2], gram[i, i].real
+    line, rest = column_of(factor, k), gram[i, i].real
     for r in range(k):
         line[r] = gram[taken[r], i]
     solve_lower(factor, line, k)
@@ -252,12 +300,51 @@ def components(gram, taken, k, i, factor):
 
 @compiled
 def factorize(gram, taken, k, least, factor):
-    """Compute R; False if less than the fraction ``least`` of the squared norm of a column is left."""
-    for r in range(k):
-        i = taken[r]
-        if components(gram, taken, r, i, factor) < least * gram[i, i].real:
-            return False
+    """Compute R; False if less than the fraction ``least`` of the squared norm of a column is left.
+
+    Four columns are computed at a time, so that what is read is used four times. At the end, several of the four may be
+    the same column, which then gets the same values.
+    """
+    for first in range(0, k, 4):
+        last, end = min(first + 4, k), k - 1
+        for i in range(first, last):
+            line, source = column_of(factor, i), gram[taken[i]]
+            for r in range(i + 1):
+                line[r] = np.conj(source[taken[r]])
+        a, b = column_of(factor, first), column_of(factor, min(first + 1, end))
+        c, d = column_of(factor, min(first + 2, end)), column_of(factor, min(first + 3, end))
+        for r in range(first):
+            line = column_of(factor, r)
+            ta = tb = tc = td = factor.dtype.type(0)
+            for q in range(r):
+                z = np.conj(line[q])
+                ta += z * a[q]
+                tb += z * b[q]
+                tc += z * c[q]
+                td += z * d[q]
+            ta, tb, tc, td = (a[r] - ta) / line[r], (b[r] - tb) / line[r], (c[r] - tc) / line[r], (d[r] - td) / line[r]
+            a[r], b[r], c[r], d[r] = ta, tb, tc, td
+        for i in range(first, last):
+            line, whole = column_of(factor, i), gram[taken[i], taken[i]].real
+            for r in range(first, i):
+                other = column_of(factor, r)
+                z = line[r]
+                for q in range(r):
+                    z -= np.conj(other[q]) * line[q]
+                line[r] = z / other[r]
+            rest = whole
+            for r in range(i):
+                rest -= line[r].real * line[r].real + line[r].imag * line[r].imag
+            if rest < least * whole:
+                return False
+            line[i] = np.sqrt(max(rest, 0.0))
     return True
+
+
+@compiled
+def column_of(factor, r):
+    """Return a column of R, up to its diagonal."""
+    return factor[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
 
 
 @compiled
