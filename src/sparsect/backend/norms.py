@@ -111,7 +111,12 @@ def largest(array: Array) -> float:
     float
         The largest magnitude; 0 if the array is empty.
     """
-    return float(namespace(array).max(magnitudes(array))) if math.prod(array.shape) else 0.0
+    if not math.prod(array.shape):
+        return 0.0
+    xp = namespace(array)
+    parts = (xp.real(array), xp.imag(array)) if is_complex(array) else (array,)
+    # Magnitudes of a large matrix are not stored.
+    return max(abs(float(extreme(part))) for part in parts for extreme in (xp.min, xp.max))
 
 
 def units(sizes: FloatArray) -> FloatArray:

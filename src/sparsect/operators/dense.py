@@ -149,9 +149,12 @@ class DenseOperator(Operator):
         return first
 
     def _divided(self, by: float | FloatArray) -> Operator:
+        narrow = by
         if isinstance(by, np.ndarray):
-            by = namespace(self.Phi).astype(from_numpy(by, self.Phi), real_dtype(self.Phi))
-        return DenseOperator(self.Phi / by, self.rank_tol)
+            narrow = namespace(self.Phi).astype(from_numpy(by, self.Phi), real_dtype(self.Phi))
+        divided = DenseOperator(self.Phi / narrow, self.rank_tol)
+        divided.column_norms = self.column_norms / by
+        return divided
 
     def _factor(self) -> PseudoInverse:
         return SingularVectors(self.Phi, self.rank_tol)
