@@ -10,8 +10,8 @@ v_r[i], so that with G = Phi^H Phi and a = q^H y::
 
 The components and the pivot are the next column of R. A selection takes k n operations for k selected columns of n.
 The v are kept while a row is computed, not between calls: with R, those of columns that were selected earlier are
-R^-H G[I, :]. Reading them takes most of the time, so that they are subtracted from two rows of G at once, where there are
-many: for the best column, and for the next one in rank, which is mostly selected later.
+R^-H G[I, :]. Reading them takes most of the time. Where there are many, they are therefore subtracted from two rows of
+G at once: for the best column, and for the next one in rank, which is mostly selected later.
 
 All of this only ranks columns, and has the precision of Phi. What determines the solution is in double precision,
 whatever the dtype of Phi: in rows in which nearly dependent columns are met, R and the distances of columns from the
@@ -217,7 +217,7 @@ def subtract_lines(V, t, first, last, v):
 
 @compiled
 def subtract_lines_of_two(V, t, u, last, v, w):
-    """Compute v - sum of conj(t_r) V_r and w - sum of conj(u_r) V_r; V, the larger part of what is read, is read once."""
+    """Compute v - sum of conj(t_r) V_r and w - sum of conj(u_r) V_r, so that V is read once for both."""
     r = 0
     while r + 4 <= last:
         t0, t1, t2, t3 = np.conj(t[r]), np.conj(t[r + 1]), np.conj(t[r + 2]), np.conj(t[r + 3])
