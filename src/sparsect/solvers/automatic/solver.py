@@ -39,7 +39,7 @@ from ..support_sampler import (
 from .copies import among_copies
 from .easy import EXACT, Easy, solve_easy
 from .exhaustive import solve_exactly
-from .most_probable import WORSE, mean_given_support
+from .most_probable import SURE, WORSE, WORSE_IF_SURE, mean_given_support
 from .plan import SEARCH_ONLY, STAGES, Stage, Task, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
@@ -360,10 +360,10 @@ class Automatic(Solver):
 def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, a support that does.
 
-    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. Then the
-    answer is the mean given one support: that which is most probable of those with the smallest residual, with the
-    highest probabilities of single columns, of the last sample, and of ``found``, the answer of the map. Sets other
-    than the plain one take the better fit of the first and the last.
+    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. (A smaller
+    misfit counts where few nonzeros are in doubt.) Then the answer is the mean given one support: that which is most
+    probable of those with the smallest residual, with the highest probabilities of single columns, of the last sample,
+    and of ``found``, the answer of the map. Sets other than the plain one take the better fit of the first and the last.
     """
     xp, operator, y, A = namespace(ended.answer), problem.operator, problem.y, problem.structure
 
@@ -371,7 +371,11 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
         return widened(problem, squared_norm(operator.forward(narrow(x, y)) - y))
 
     mean = project(ended.answer, A)
-    poor = misfit(mean) > WORSE**2 * ended.answer_misfit
+    there = mean != 0
+    probability = xp.sum(xp.where(there, ended.answer_inclusion, 0.0), axis=1)
+    sure = probability >= SURE * xp.sum(xp.astype(there, xp.float64), axis=1)
+    ratio = misfit(mean) / xp.clip(ended.answer_misfit, TINY, None)
+    poor = (ratio > WORSE**2) | (sure & (ratio > WORSE_IF_SURE**2))
     if not to_numpy(poor).any():
         return mean
     if A.plain:
