@@ -363,7 +363,7 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. (A smaller
     misfit counts where few nonzeros are in doubt.) Then the answer is the mean given one support: that which is most
     probable of those with the smallest residual, with the highest probabilities of single columns, of the last sample,
-    and of ``found``, the answer of the map. Sets other than the plain one take the better fit of the first and the last.
+    and of ``found``, the answer of the map. Sets that are not plain take the better fit of the first and the last.
     """
     xp, operator, y, A = namespace(ended.answer), problem.operator, problem.y, problem.structure
 
