@@ -73,71 +73,86 @@ def solve_easy(problem: Problem) -> Easy:
         y = data[row]
         size = float(np.linalg.norm(y))
         exact = EXACT * epsilon(y) ** 0.5 * size
-        support, values, left = _pursuit(Phi, y, s, exact) if size else ([], 0.0, None)
+        support, values, left, correlations = _pursuit(Phi, norms, y, s, exact) if size else ([], 0.0, 0.0, None)
         if support is None:
             continue
-        if left is None:
+        if correlations is None:
             x[row, support], inclusion[row, support], solved[row] = values, 1.0, True
             continue
-        found = _posterior(Phi, norms, support, values, left, float(noise_norm[row])) if len(support) else None
+        variance = max(left**2 / max(m - s, 1), float(noise_norm[row]) ** 2 / m)
+        found = _posterior(Phi, norms, support, values, correlations, variance) if len(support) else None
         if found is not None:
             x[row], deviation[row], inclusion[row] = found
             solved[row] = True
             places = np.flatnonzero(x[row])
-            if not np.isin(places, support).all():
+            if not np.array_equal(places, np.sort(support)):
                 # The mean may have found the right column where the pursuit took a wrong one for a small nonzero.
-                values, *_ = np.linalg.lstsq(Phi[:, places], y)
-                if np.linalg.norm(Phi[:, places] @ values - y) <= exact:
+                own = Phi[:, places].T
+                values, rest = _fit(own, own.conj() @ own.T, y, exact)
+                if np.linalg.norm(rest) <= exact:
                     x[row, places], deviation[row], inclusion[row] = values, 0.0, x[row] != 0
     return Easy(x, deviation, inclusion, solved)
 
 
-def _pursuit(Phi: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, Any]:
-    """Select s columns; return them, their coefficients and the residual, which is None if it vanishes."""
+def _pursuit(Phi: Any, norms: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, float, Any]:
+    """Select s columns; return them, their coefficients, the norm of the residual, and its correlations with Phi.
+
+    The working set grows as long as a column outside it correlates more with the residual than the weakest one that is
+    selected. The columns are None if that does not end, and the correlations are None if the residual vanishes.
+    """
     (m, n), wide = Phi.shape, np.result_type(Phi, y, np.float64)
     width, more = (max(round(part * s), LEAST) for part in (WIDTH, MORE))
     most = min(n, width + (ROUNDS - 1) * more)
     # The columns of the working set are rows here; those of conj are conjugated.
     working, columns = np.empty(most, dtype=np.int64), np.empty((most, m), dtype=wide)
     conj = columns if wide.kind == "f" else np.empty_like(columns)
-    gram, outside = np.empty((most, most), dtype=wide), np.ones(n)
-    y = rest = y.astype(wide)
-    size, before = 0, None
+    gram, outside = np.empty((most, most), dtype=wide), 1 / np.where(norms > 0, norms, np.inf)
+    y = y.astype(wide)
+    size, correlations = 0, y.conj() @ Phi
     for _ in range(ROUNDS):
-        score = np.abs(rest.conj() @ Phi) * outside
         old, size = size, min(size + (more if size else width), most)
         if old < size:
-            new = np.argpartition(-score, size - old - 1)[: size - old]
+            new = np.argpartition(-np.abs(correlations) * outside, size - old - 1)[: size - old]
             outside[new], working[old:size] = 0, new
             columns[old:size] = Phi[:, new].T
             np.conjugate(columns[old:size], out=conj[old:size])
             gram[old:size, :size] = conj[old:size] @ columns[:size].T
             gram[:old, old:size] = gram[old:size, :old].conj().T
         chosen = grow(gram[:size, :size], conj[:size] @ y, s)
-        own, equations = columns[chosen], gram[np.ix_(chosen, chosen)]
-        values = np.linalg.solve(equations, conj[chosen] @ y)
-        rest = y - values @ own
-        if np.linalg.norm(rest) <= exact:
-            # Rounding errors of the fit are corrected.
-            return working[chosen], values + np.linalg.solve(equations, conj[chosen] @ rest), None
-        support = np.sort(working[chosen])
-        if before is not None and np.array_equal(before, support):
-            return working[chosen], values, rest
-        before = support
-    return None, None, None
+        values, rest = _fit(columns[chosen], gram[np.ix_(chosen, chosen)], y, exact)
+        left = float(np.linalg.norm(rest))
+        if left <= exact:
+            return working[chosen], values, left, None
+        correlations = rest.conj() @ Phi
+        weakest = np.min(np.abs(values) * norms[working[chosen]], initial=np.inf)
+        if np.max(np.abs(correlations) * outside) <= weakest:
+            return working[chosen], values, left, correlations.conj()
+    return None, None, 0.0, None
 
 
-def _posterior(Phi: Any, norms: Any, support: Any, values: Any, left: Any, noise_norm: float) -> Any:
+def _fit(own: Any, equations: Any, y: Any, exact: float) -> tuple[Any, Any]:
+    """Fit y by columns, which are rows here; return the coefficients and the residual.
+
+    If the residual vanishes, rounding errors of the coefficients are corrected.
+    """
+    conj = own.conj()
+    values = np.linalg.solve(equations, conj @ y)
+    rest = y - values @ own
+    if np.linalg.norm(rest) <= exact:
+        values = values + np.linalg.solve(equations, conj @ rest)
+    return values, rest
+
+
+def _posterior(Phi: Any, norms: Any, support: Any, values: Any, correlations: Any, variance: float) -> Any:
     """Average each nonzero over its places given the other ones; None if that is not to be trusted.
 
     Returns the mean with s nonzeros, the standard deviations and the probabilities of being nonzero.
     """
-    m, s = Phi.shape[0], support.size
-    variance = max(float(np.linalg.norm(left)) ** 2 / max(m - s, 1), noise_norm**2 / m)
+    s = support.size
     half, ridge = 1.0 if np.iscomplexobj(values) else 0.5, variance / float(np.mean(np.abs(values) ** 2))
     gram = Phi[:, support].conj().T @ Phi
     H = np.linalg.inv(gram[:, support] + ridge * np.eye(s))
-    values, correlations = values - ridge * (H @ values), (left.conj() @ Phi).conj()
+    values = values - ridge * (H @ values)
     settings = half, ridge, variance, COHERENT
     elsewhere, mean, square, inclusion = moved_singly(*settings, gram, H, values, correlations, norms**2, support)
     if elsewhere > min(DOUBT[0] * s, DOUBT[1]):
