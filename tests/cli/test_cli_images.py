@@ -241,8 +241,9 @@ class TestRestore:
         # White is the largest value of the truth where that is above 1.
         above = 20 * np.log10(image.max())
         np.testing.assert_allclose(np.add(found[1], above), found[0], atol=0.1)
-        done = called("denoise", "noisy1.npy", "--sigma", 0.1, "--truth", "truth256.npy")
-        assert (done.returncode, "must have the scale of the image" in done.stderr) == (2, True)
+        for noisy, truth in ((1, 256), (256, 1)):
+            done = called("denoise", f"noisy{noisy}.npy", "--sigma", 0.1 * noisy, "--truth", f"truth{truth}.npy")
+            assert (done.returncode, "must have the scale of the image" in done.stderr) == (2, True)
 
     def test_missing_pixels_that_are_no_numbers(self, called, photographs, tmp_path, rng):
         image = images.read_image(tmp_path / "photos/1.png")
@@ -271,6 +272,12 @@ class TestRestore:
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))
         images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
+        # A photograph of which two thirds are nearly white.
+        pale = np.where(np.arange(900).reshape(30, 30) % 3, 0.93, 1.0)
+        images.write_image(tmp_path / "pale.png", pale)
+        strokes = np.zeros((9, 9, 4), dtype=np.uint8)
+        strokes[4] = 255
+        Image.fromarray(strokes).save(tmp_path / "strokes.png")
         frame = Image.new("RGB", (9, 9))
         frame.save(tmp_path / "moving.gif", save_all=True, append_images=[Image.new("RGB", (9, 9), "white")])
         for arguments, message in (
@@ -287,6 +294,8 @@ class TestRestore:
             (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
             (("inpaint", "photos/0.png", "--mask", "black.png"), "got an image without white pixels"),
             (("inpaint", "photos/0.png", "--mask", "photos/1.png"), "of the pixels are neither"),
+            (("inpaint", "photos/0.png", "--mask", "pale.png"), "67% of the pixels are neither"),
+            (("inpaint", "photos/0.png", "--mask", "strokes.png"), "got an image with transparent pixels"),
             (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
         ):
             done = called(*arguments)

@@ -36,6 +36,22 @@ def saved(path, levels):
         Image.fromarray(levels).save(path)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, bool])
+@pytest.mark.parametrize("suffix", [".tif", ".png", ".jpg", ".npy"])
+def test_one_channel_on_an_axis_of_its_own(suffix, dtype, rng, tmp_path):
+    levels = levels_of(np.float32, 1, rng)[..., None]
+    np.save(tmp_path / "given.npy", (levels * (1 if dtype == np.float32 else 255)).astype(dtype))
+    given, path = read_photograph(tmp_path / "given.npy"), tmp_path / f"again{suffix}"
+    if (suffix in (".png", ".jpg") and dtype == np.float32) or (suffix == ".jpg" and dtype == np.uint16):
+        with pytest.raises(InputError, match="must be"):
+            given.write(path, levels)
+        return
+    given.write(path, levels)
+    again = read_photograph(path)
+    assert again.count == 1
+    assert again.levels.shape == (levels.shape if suffix == ".npy" else levels.shape[:2])
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("suffix", "dtype"),

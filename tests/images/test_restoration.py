@@ -75,6 +75,10 @@ class TestDenoise:
         # On another scale, a larger number may be meant.
         far = images.denoise(1000 * camera, 100, quality="fast")
         np.testing.assert_allclose(far / 1000, expected, atol=5e-2)
+        with pytest.raises(
+            InputError, match=r"on the scale of the image, which has values up to .*; the noise .* is about"
+        ):
+            images.denoise(255 * camera, 0.1)
 
     def test_progress_begins_at_once_and_ends_at_the_total(self, camera):
         seen = []

@@ -35,10 +35,11 @@ Examples:
   sparsect inpaint torn.png --mask mask.png
   sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
 """
-# A true image is refused if its values are this many times those of the image.
+# A true image is refused if its values are this many times those of the image, or the other way round.
 FAR = 2.0
-# A mask is refused if more than this share of its pixels is neither black nor white.
-GREY_SHARE = 0.2
+# A mask is refused if more than the first share of its pixels is grey, farther from black and white than the second
+# number, or less than the third share is black or white to within the fourth number: it is a photograph.
+GREY_SHARE, GREY, PURE_SHARE, PURE = 0.2, 0.1, 0.45, 0.02
 
 shared_options = (
     device_option,
@@ -151,8 +152,10 @@ def _opened(
     colour = colour_and_alpha(image, given.levels)[0]
     if truth is not None and truth.shape != colour.shape:
         raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {colour.shape}")
-    if truth is not None and (largest := float(truth.max())) > FAR * max(1.0, float(colour.max())):
-        raise reject("--truth", f"values up to {largest:g}", "have the scale of the image")
+    if truth is not None:
+        largest, here = (float(np.abs(part).max()) for part in (truth, colour))
+        if max(largest, here) > FAR * max(1.0, min(largest, here)):
+            raise reject("--truth", f"values up to {largest:g}", f"have the scale of the image, values up to {here:g}")
     return given, out, truth
 
 
@@ -167,12 +170,16 @@ def _number(text: str) -> float:
 
 def _missing(mask: str) -> Array:
     """Read a mask; it must be black and white, except for a few pixels at the edges."""
-    grey = images.to_gray(images.read_image(mask))
-    share = float(((grey > 0.1) & (grey < 0.9)).mean())
-    if share > GREY_SHARE:
-        found = f"an image in which {share:.0%} of the pixels are neither"
-        raise reject("--mask", found, "an image in black and white, white where pixels are missing")
-    missing: Array = grey > 0.5
+    colour, alpha = colour_and_alpha("--mask", read_photograph(mask).levels)
+    wanted = "an image in black and white, white where pixels are missing"
+    if alpha is not None and alpha.min() < 1:
+        raise reject("--mask", "an image with transparent pixels", f"{wanted}, without transparency")
+    brightness = images.to_gray(colour)
+    distance = np.minimum(brightness, 1 - brightness)
+    grey, pure = float((distance > GREY).mean()), float((distance <= PURE).mean())
+    if grey > GREY_SHARE or pure < PURE_SHARE:
+        raise reject("--mask", f"an image in which {1 - pure:.0%} of the pixels are neither black nor white", wanted)
+    missing: Array = brightness > 0.5
     if not missing.any():
         raise reject("--mask", "an image without white pixels", "white (255 or 65535) where pixels are missing")
     return missing

@@ -16,6 +16,8 @@ from .patches import planes
 SIDE, STEP = 16, 4
 # The fraction of the squares that are smoother than the one that counts, and what it measures of white noise of norm 1.
 SMOOTHER, OF_NOISE = 0.05, 0.894
+# Values beyond the first number show that white is not 1; then sigma must be at least this part of what is estimated.
+BEYOND_WHITE, LEAST = 2.0, 0.1
 # Squares in which more pixels than this fraction are clipped or transparent are left out, unless fewer remain.
 CLIPPED, FEW = 0.1, 16
 
@@ -37,12 +39,19 @@ def check_sigma(name: str, sigma: float, image: Array) -> float:
     float
         The standard deviation.
     """
-    accepted = "a positive number, the standard deviation of the noise on the scale where white is 1"
+    largest = float(np.abs(image).max())
+    scale = "on the scale where white is 1"
+    if largest > BEYOND_WHITE:
+        scale = f"on the scale of the image, which has values up to {largest:g}"
+    accepted = f"a positive number, the standard deviation of the noise {scale}"
     if isinstance(sigma, bool | np.bool_):
         raise reject(name, sigma, accepted)
     sigma = real_number(name, sigma, accepted, 0.0, nonzero=True)
-    if sigma > max(1.0, float(np.abs(image).max())):
-        raise reject(name, f"{sigma:g}", f"{accepted}, so at most 1 here ({sigma:g} of 255 is {sigma / 255:.3g})")
+    if sigma > max(1.0, largest):
+        of_255 = f" ({sigma:g} of 255 is {sigma / 255:.3g})" if sigma <= 255 else ""
+        raise reject(name, f"{sigma:g}", f"{accepted}, so at most {max(1.0, largest):g} here{of_255}")
+    if largest > BEYOND_WHITE and sigma < LEAST * (estimate := estimate_sigma(image)):
+        raise reject(name, f"{sigma:g}", f"{accepted}; the noise in the image is about {estimate:.2g}")
     return sigma
 
 

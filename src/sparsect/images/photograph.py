@@ -113,6 +113,8 @@ class Photograph:
         if depth.kind == "u":
             white = np.iinfo(depth).max
             levels = np.round(white * np.clip(levels.astype(np.float64), 0, 1)).astype(depth)
+        if levels.ndim == 3 and levels.shape[2] == 1 and suffix != ".npy":
+            levels = levels[..., 0]
         with replacing(path) as temporary:
             if suffix == ".npy":
                 with temporary.open("wb") as stream:
