@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
@@ -200,6 +201,28 @@ class TestSparseRegressor:
         assert positive.coef_.min() >= 0
         assert positive.support_.sum() == 2
 
+    @pytest.mark.parametrize("seed", [3, 8, 12, 17, 21])
+    def test_best_nonnegative_subset_and_best_groups(self, seed):
+        """Of features that resemble each other, beside all subsets."""
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 14)) + 0.4 * rng.standard_normal((40, 14))
+        y = X[:, ::4] @ rng.choice([-1, 1, 1], 4) + rng.standard_normal(40) + 3
+        centred, values, labels = X - X.mean(axis=0), y - y.mean(), np.arange(14) // 2
+        least = min(nnls(centred[:, subset], values)[1] ** 2 for subset in itertools.combinations(range(14), 4))
+        found = SparseRegressor(4, nonnegative=True).fit(X, y)
+        assert np.sum((y - found.predict(X)) ** 2) == pytest.approx(least)
+        pairs = (np.isin(labels, pair) for pair in itertools.combinations(range(7), 2))
+        least = min(np.linalg.lstsq(centred[:, pair], values)[1][0] for pair in pairs)
+        found = SparseRegressor(2, groups=labels).fit(X, y)
+        assert np.sum((y - found.predict(X)) ** 2) == pytest.approx(least)
+
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    def test_no_feature_explains_so_few_samples(self, count, rng):
+        X, y = rng.standard_normal((count, 5)), rng.standard_normal(count)
+        model = SparseRegressor().fit(X, y)
+        assert not model.coef_.any()
+        assert model.intercept_ == pytest.approx(y.mean())
+
     def test_a_method_of_recover(self, data):
         X, y, coef = data
         model = SparseRegressor(3, method=sparsect.SubspacePursuit()).fit(X, y)
@@ -295,6 +318,18 @@ class TestSparseRegressor:
             SparseRegressor(3, nonnegative=True, joint=True).fit(X, y)
         with pytest.raises(InputError, match=r"groups` must have one label for each of the 40"):
             SparseRegressor(1, groups=[0, 1]).fit(X, y)
+        with pytest.raises(InputError, match=r"from 0 to 20, got 21. There are 20 groups."):
+            SparseRegressor(21, groups=np.arange(40) // 2).fit(X, y)
+        with pytest.raises(InputError, match=r"y` must have finite entries only, got 1 entries that are NaN"):
+            SparseRegressor().fit(X, np.append(y[1:], np.nan).astype(object))
+        with pytest.raises(InputError, match=r"y` must have real numbers only, got an array of dtype <U1"):
+            SparseRegressor().fit(X, np.full(100, "a"))
+        with pytest.raises(InputError, match=r"ridge` must be a number of at least 0, got True"):
+            SparseRegressor(ridge=True).fit(X, y)
+        with pytest.raises(InputError, match=r"max_iter` must be a whole number of at least 1, got -1"):
+            SparseRegressor(max_iter=-1).fit(X, y)
+        with pytest.raises(InputError, match=r"cv` must yield numbers of samples, got other ones"):
+            SparseRegressorCV(cv=[([0, 1, 100], [3])]).fit(X, y)
         with pytest.raises(InputError, match=r"X` must be an array without masked entries"):
             SparseRegressor().fit(np.ma.masked_invalid(holes), y)
 
@@ -314,6 +349,17 @@ class TestSparseRegressorCV:
         np.testing.assert_allclose(found["mean_error"], errors.mean(axis=0))
         np.testing.assert_allclose(found["standard_error"], errors.std(axis=0, ddof=1) / 2)
         assert model.sparsity_ == found["sparsity"][np.argmin(found["mean_error"])]
+
+    @pytest.mark.parametrize("rule", ["least", "one standard error", "significant"])
+    def test_any_unit_of_the_targets(self, rule, rng):
+        X = rng.standard_normal((60, 8))
+        y = 1 + 2 * X[:, 1] - X[:, 4] + 0.1 * rng.standard_normal(60)
+        one = SparseRegressorCV(rule=rule).fit(X, y)
+        for unit in (1e-100, 1e78, 1e100):
+            model = SparseRegressorCV(rule=rule).fit(X, unit * y)
+            assert model.sparsity_ == one.sparsity_
+            errors = model.cv_results_["mean_error"]
+            np.testing.assert_allclose(errors / unit**2, one.cv_results_["mean_error"], rtol=1e-6)
 
     def test_path(self, data):
         X, y, _ = data
@@ -418,7 +464,13 @@ class TestSparseRegressorCV:
         names = [f"feature {k}" for k in range(40)]
         assert SparseRegressorCV(range(4)).fit(X, y).plot(figure.axes, names) is figure
         assert "feature 17" in [text.get_text() for text in figure.axes[1].texts]
-        matplotlib.pyplot.close(figure)
+        with pytest.raises(InputError, match=r"names` must have one for each of 40 features, got 1 names"):
+            SparseRegressorCV(range(4)).fit(X, y).plot(names=["a"])
+        with pytest.raises(InputError, match=r"axes` must be two axes"):
+            SparseRegressorCV(range(4)).fit(X, y).plot(figure.axes[0])
+        grouped = SparseRegressorCV(range(3), groups=np.arange(40) // 2, max_iter=10).fit(X, y).plot()
+        assert [axes.get_xlabel() for axes in grouped.axes] == ["number of groups"] * 2
+        matplotlib.pyplot.close("all")
 
     def test_sizes(self, data):
         X, y, _ = data

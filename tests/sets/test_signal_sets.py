@@ -12,6 +12,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import sparsect
 from sparsect import InputError, recover, sets
+from sparsect.operators import polishing
 from sparsect.operators.least_squares import refit
 
 pytestmark = pytest.mark.numerical
@@ -721,6 +722,10 @@ POLISHED = {
 class TestPolish:
     """No exchange of one column or group improves the fit, which is compared with all of them."""
 
+    @pytest.fixture(autouse=True)
+    def _exchanges_only(self, monkeypatch):
+        monkeypatch.setattr(polishing, "UNIT_SUPPORTS", 0)
+
     @pytest.mark.parametrize("method", ["niht", "difference-map"])
     @pytest.mark.parametrize("name", POLISHED)
     def test_no_exchange_is_better(self, rng, name, method):
@@ -768,6 +773,26 @@ class TestPolish:
                 columns = Phi[:, np.append(np.delete(support, p), k)]
                 left = np.linalg.norm(columns @ np.linalg.lstsq(columns, y[row].T, rcond=None)[0] - y[row].T)
                 assert left >= result.residual_norm[row] * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("name", ["nonnegative", "groups", "joint"])
+def test_few_supports_are_all_looked_at(rng, name):
+    """Polished answers are the best there are, of columns that resemble each other."""
+    Phi = rng.standard_normal((12, 14)) + 2 * rng.standard_normal((12, 1))
+    chosen, units, y, bounds = {
+        "nonnegative": (sets.Sparse(3, nonnegative=True), np.arange(14), rng.standard_normal((6, 12)), (0, np.inf)),
+        "groups": (sets.GroupSparse(2, UNITS[:14]), UNITS[:14], rng.standard_normal((6, 12)), (-np.inf, np.inf)),
+        "joint": (sets.JointSparse(2), np.arange(14), rng.standard_normal((6, 2, 12)), (-np.inf, np.inf)),
+    }[name]
+    result = recover(Phi, y, chosen, "niht", max_iter=5, polish=True, check_fit=False)
+    assert result.swap_optimal.all()
+    for row, times in enumerate(y.reshape(6, -1, 12)):
+        costs = [
+            sum(optimize.lsq_linear(Phi[:, np.isin(units, taken)], time, bounds, tol=1e-12).cost for time in times)
+            for taken in itertools.combinations(range(units.max() + 1), chosen.size)
+        ]
+        left = np.linalg.norm(result.x[row] @ Phi.T - y[row])
+        assert left == pytest.approx(np.sqrt(2 * min(costs)), rel=1e-6)
 
 
 class TestCoherentColumns:

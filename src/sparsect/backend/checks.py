@@ -196,7 +196,7 @@ def real_number(
     InputError
         If it is not a finite number within the bounds.
     """
-    if isinstance(value, str):
+    if isinstance(value, str | bool) or str(getattr(value, "dtype", "")) == "bool":
         raise reject(name, shown(value), accepted)
     try:
         number = float(value)

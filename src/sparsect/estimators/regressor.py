@@ -42,10 +42,10 @@ def largest_size(samples: float, features: int) -> int:
     Returns
     -------
     int
-        At least 1, and at most what leaves two samples for the noise.
+        At least 1, but at most what leaves two samples for the noise and one for the intercept.
     """
     limit = samples / (max(1.0, math.log(features)) * max(1.0, math.log(max(1.0, math.log(max(samples, 1.0))))))
-    return int(max(1, min(limit, features, samples - 2)))
+    return int(max(0, min(max(1, limit), features, samples - 3)))
 
 
 def likeliest(equations: NormalEquations, samples: float) -> Subset:
@@ -141,8 +141,9 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             raise reject(given[1], f"a value together with {given[0]}", "left out")
         refuse_masked("X", X)
         refuse_masked("y", y)
-        if y is not None and np.asarray(y).dtype.kind == "f":
-            floating("y", np.asarray(y))
+        if y is not None:
+            _check_numbers("y", y)
+        whole_number("max_iter", self.max_iter, 1)
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=(np.float64, np.float32), ensure_all_finite=False
         )  # fmt: skip
@@ -186,6 +187,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         elif self.joint:
             asked = JointSparse(sparsity)
         options: dict[str, Any] = {"max_iter": self.max_iter, "refit": True, "record": (), "check_fit": False}
+        # A method that is asked for by its name is left as it is.
+        options["polish"] = isinstance(self.method, str) and self.method == "auto"
         return recover(samples.features.columns, samples.targets.columns.T, asked, self.method, **options)
 
     def _most(self, samples: Samples) -> int:
@@ -203,7 +206,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if isinstance(sparsity, str):
             choice("sparsity", sparsity, ("auto",))
         elif (size := whole_number("sparsity", sparsity, 0)) > (most := self._most(samples)):
-            raise reject("sparsity", size, f"a whole number from 0 to {most}", f"X has n_features={n}.")
+            there = f"X has n_features={n}" if self.groups is None else f"There are {most} groups"
+            raise reject("sparsity", size, f"a whole number from 0 to {most}", f"{there}.")
         x, probability, self.n_iter_ = np.zeros((targets, n)), np.zeros((targets, n)), 0
         if self._exchanges:
             count = float(samples.weights.sum())
@@ -242,6 +246,17 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             for place, size in enumerate(sizes):
                 x[place] = self._recovered(samples, size).x
         return samples.model(x)
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    """Refuse NaN, infinity and what is no number, before scikit-learn does so without the name of the argument."""
+    array = np.asarray(values)
+    if array.dtype.kind in "fOSU":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise reject(name, f"an array of dtype {array.dtype}", "have real numbers only") from None
+        floating(name, array)
 
 
 class SparseRegressor(SubsetRegressor):

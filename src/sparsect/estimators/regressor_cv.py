@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from ..backend.arrays import FloatArray
-from ..backend.checks import choice, reject, whole_number
+from ..backend.checks import choice, reject, shown, whole_number
 from ..solvers.base import Solver
 from .regressor import SubsetRegressor, largest_size
 from .samples import Samples
@@ -163,7 +164,10 @@ class SparseRegressorCV(SubsetRegressor):
         samples = self._samples(X, y, sample_weight)
         # Samples without weight are left out.
         weighted, numbers = samples.weights > 0, np.arange(samples.weights.size)
-        parts = [[numbers[part] for part in split] for split in check_cv(self.cv).split(samples.X, samples.Y)]
+        try:
+            parts = [[numbers[part] for part in split] for split in check_cv(self.cv).split(samples.X, samples.Y)]
+        except IndexError as error:
+            raise reject("cv", f"other ones ({error})", "yield numbers of samples") from None
         splits = [[rows[weighted[rows]] for rows in split] for split in parts]
         splits = [split for split in splits if all(map(len, split))]
         if not splits:
@@ -176,7 +180,9 @@ class SparseRegressorCV(SubsetRegressor):
         if not ridges:
             raise reject("ridges", "an empty list", "have at least one number of at least 0")
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
-        found = [[self._errors(*fold, sizes, ridge) for fold in folds] for ridge in ridges]
+        # Errors are compared in a unit in which their squares cannot overflow.
+        unit = 2.0 ** math.frexp(float(np.abs(samples.Y).max()))[1]
+        found = [[self._errors(*fold, sizes, ridge, unit) for fold in folds] for ridge in ridges]
         means = [np.array([sums.sum(axis=0) / weights.sum() for sums, weights in each]) for each in found]
         least = int(np.argmin([errors.mean(axis=0).min() for errors in means]))
         self.ridge_, errors = ridges[least], means[least]
@@ -185,9 +191,9 @@ class SparseRegressorCV(SubsetRegressor):
         best = int(np.argmin(mean))
         sums, weights = (np.concatenate(parts) for parts in zip(*found[least], strict=True))
         difference = _standard_error(sums - sums[:, [best]], weights)
-        self.cv_results_ = {"sparsity": np.array(sizes), "mean_error": mean, "standard_error": spread}
-        self.cv_results_ |= {"difference_error": difference}
-        self.cv_results_ |= {f"split{fold}_error": row for fold, row in enumerate(errors)}
+        table = {"mean_error": mean, "standard_error": spread, "difference_error": difference}
+        table |= {f"split{fold}_error": row for fold, row in enumerate(errors)}
+        self.cv_results_ = {"sparsity": np.array(sizes)} | {name: unit**2 * column for name, column in table.items()}
         if rule == "one standard error":
             best = int(np.argmax(mean <= mean[best] + spread[best]))
         elif rule == "significant":
@@ -215,19 +221,25 @@ class SparseRegressorCV(SubsetRegressor):
             The figure.
         """
         check_is_fitted(self)
+        if names is None:
+            names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])
+        if len(names) != self.n_features_in_:
+            raise reject("names", f"{len(names)} names", f"have one for each of {self.n_features_in_} features")
         if axes is None:
             from matplotlib import pyplot
 
             axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
-        errors, coefficients = axes
+        try:
+            errors, coefficients = axes
+        except (TypeError, ValueError):
+            raise reject("axes", shown(axes), "two axes, for the errors and for the coefficients") from None
         sizes, found = self.cv_results_["sparsity"], self.cv_results_
         errors.errorbar(sizes, found["mean_error"], found["standard_error"], marker="o", capsize=3)
-        errors.set(xlabel="number of features", ylabel="mean squared error of the folds")
+        counted = "number of features" if self.groups is None else "number of groups"
+        errors.set(xlabel=counted, ylabel="mean squared error of the folds")
         curves = self.path_.reshape(len(sizes), -1)
         coefficients.plot(sizes, curves[:, curves.any(axis=0)])
-        coefficients.set(xlabel="number of features", ylabel="coefficient")
-        if names is None:
-            names = getattr(self, "feature_names_in_", [f"x{feature}" for feature in range(self.n_features_in_)])
+        coefficients.set(xlabel=counted, ylabel="coefficient")
         chosen = self.coef_.ravel()
         places = np.flatnonzero(chosen)
         places = places[np.argsort(-np.abs(chosen[places]))][:LABELS]
@@ -260,13 +272,13 @@ class SparseRegressorCV(SubsetRegressor):
         return sorted({whole_number("sizes", size, 0, most) for size in self.sizes})
 
     def _errors(
-        self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float
+        self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float, unit: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of squared errors in runs of test samples, shape (runs, sizes), and their weights."""
         coef, intercept = self._path(training, sizes, ridge)
         used = coef.any(axis=(0, 1))
         predicted = np.einsum("mn,stn->smt", test.X[:, used], coef[..., used], optimize=True) + intercept[:, None, :]
-        squares = np.mean((predicted - test.Y) ** 2, axis=-1).T * test.weights[:, None]
+        squares = np.mean(((predicted - test.Y) / unit) ** 2, axis=-1).T * test.weights[:, None]
         count = len(squares)
         starts = np.arange(runs := min(RUNS, count)) * count // runs
         return np.add.reduceat(squares, starts, axis=0), np.add.reduceat(test.weights, starts)

@@ -44,8 +44,6 @@ def check_sigma(name: str, sigma: float, image: Array) -> float:
     if largest > BEYOND_WHITE:
         scale = f"on the scale of the image, which has values up to {largest:g}"
     accepted = f"a positive number, the standard deviation of the noise {scale}"
-    if isinstance(sigma, bool | np.bool_):
-        raise reject(name, sigma, accepted)
     sigma = real_number(name, sigma, accepted, 0.0, nonzero=True)
     if sigma > max(1.0, largest):
         of_255 = f" ({sigma:g} of 255 is {sigma / 255:.3g})" if sigma <= 255 else ""

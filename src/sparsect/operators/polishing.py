@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -23,6 +24,8 @@ PAIRS = 8
 SUPPORTS = 100_000, 50, 2_000_000
 # The largest supports of which all are looked at.
 LARGEST = 12
+# All supports of groups, of entries within bounds, or at several times are looked at if there are at most so many.
+UNIT_SUPPORTS = 1_000
 
 
 def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
@@ -30,7 +33,7 @@ def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tupl
 
     Groups are exchanged as a whole, and columns stay in their level. If only the number of nonzeros is limited, a
     support of one column becomes the best one there is, and so does a support of two if Phi has at most eight times as
-    many columns as rows, and any support if there are few in all.
+    many columns as rows, and any support if there are few in all, as do few supports of groups or within bounds.
 
     Parameters
     ----------
@@ -87,9 +90,11 @@ def _polish_units(operator: Operator, y: Array, x: Array, structure: Structure) 
     rows, all pairs of columns are therefore compared: the best one is the solution with two positive nonzeros, and part
     of a second start if there are more.
     """
+    sparsity = structure.counts[0]
+    if len(structure.counts) == 1 and sparsity and comb(structure.layout.count, sparsity) <= UNIT_SUPPORTS:
+        return _best_units(operator, y, structure)
     found = _exchanged(operator, y, structure.clipped(x), structure)
     m, n = operator.shape
-    sparsity = structure.counts[0]
     if not (structure.nonnegative and structure.scalable and sparsity > 1 and n <= PAIRS * m):
         return found
     gram, squares = gram_in_memory(operator, host=True)
@@ -104,6 +109,20 @@ def _polish_units(operator: Operator, y: Array, x: Array, structure: Structure) 
     chosen = to_numpy(better)
     swaps, optimal = (np.where(chosen, other[part], found[part]) for part in (1, 2))
     return xp.where(better[:, None], other[0], found[0]), swaps, optimal
+
+
+def _best_units(operator: Operator, y: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Fit all supports of units, and return the best fit of each row."""
+    xp, units = namespace(y), structure.layout.count
+    supports = np.array(list(combinations(range(units), min(structure.counts[0], units))))
+    start = structure.inside(structure.of_entries(marked(supports, units, y)))
+    best = []
+    for row in range(y.shape[0]):
+        same = xp.broadcast_to(y[row : row + 1, :], (len(supports), y.shape[1]))
+        fits = refit(operator, same, start, structure)
+        place = int(xp.argmin(norm(operator.forward(fits) - same)))
+        best.append(fits[place : place + 1, :])
+    return xp.concat(best), np.zeros(y.shape[0], dtype=np.int64), np.ones(y.shape[0], dtype=bool)
 
 
 def _exchanged(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
