@@ -907,3 +907,29 @@ class TestCoherentColumns:
         fit = recover(Phi, y, sets.Sparse(5, nonnegative=True), sparsect.Automatic("approximation"))
         assert fit.x.min() >= 0
         assert (fit.residual_norm <= result.residual_norm + 1e-9).all()
+
+    @pytest.mark.parametrize("name", ["levels", "groups", "joint"])
+    def test_columns_that_are_almost_the_same(self, name):
+        """What data do not determine is not made up: x is no larger than the prior allows."""
+        places, rng = np.linspace(0, 1, 200), np.random.default_rng(5)
+        Phi = np.exp(-0.5 * ((np.linspace(0, 1, 80)[:, None] - places) / 0.02) ** 2)
+        levels, groups = np.repeat([0, 1, 2], [20, 60, 120]), np.arange(200) // 4
+        for _ in range(4):
+            x = np.zeros((3, 200))
+            if name == "levels":
+                chosen = sets.LevelSparse([12, 8, 4], levels)
+                for row in x:
+                    for level, count in enumerate((12, 8, 4)):
+                        row[rng.choice(np.flatnonzero(levels == level), count, replace=False)] = 1.0
+            elif name == "groups":
+                chosen = sets.GroupSparse(8, groups)
+                for row in x:
+                    row[np.isin(groups, rng.choice(50, 8, replace=False))] = 1.0
+            else:
+                chosen = sets.JointSparse(30)
+                x[:, rng.choice(200, 30, replace=False)] = 1.0
+            x *= rng.standard_normal(x.shape)
+            y = x @ Phi.T
+            y += 0.05 * np.linalg.norm(y, axis=1, keepdims=True) / 80**0.5 * rng.standard_normal(y.shape)
+            found = recover(Phi, y, chosen).x
+            assert np.linalg.norm(found) < 3 * np.linalg.norm(x)

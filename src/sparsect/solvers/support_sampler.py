@@ -13,6 +13,7 @@ from ..backend.arrays import Array, contiguous, is_complex, is_single, namespace
 from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
 from ..kernels.supports import Chains, sample, separate, wide
+from ..kernels.supports.limits import LARGEST_SLAB
 from ..kernels.thresholding import Kind, project
 from ..operators.least_squares import refit
 from ..operators.polishing import correlations, gram_in_memory, marked
@@ -390,7 +391,8 @@ def restarted(problem: Problem, state: SamplerState, x: Array) -> SamplerState:
     variance = xp.maximum(left / max(m - s, 1), noise_floor(state.energy, m))
     if problem.noise_norm is not None:
         variance = state.variance
-    slab = xp.clip(power / s, TINY, None)
+    # A fit on columns that are almost the same may be far too large; such a chain would be recorded from its start.
+    slab = xp.clip(xp.minimum(power / s, LARGEST_SLAB * state.slab), TINY, None)
     return dataclasses.replace(state, support=support, variance=variance, slab=slab, ridge=xp.zeros_like(variance))
 
 

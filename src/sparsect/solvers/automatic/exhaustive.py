@@ -41,6 +41,8 @@ def solve_exactly(problem: Problem) -> Easy:
     x = to_numpy(keep_largest(found.mean, s))
     left = energy + np.sum((x.conj() * (x @ gram.T - 2 * b)).real, axis=1)
     poor = left > WORSE**2 * found.misfit
-    x[poor] = mean_given_support(problem, b, found.square, found.misfit, found.support[None])[poor]
+    inside = np.zeros(b.shape, dtype=bool)
+    np.put_along_axis(inside, found.support, True, axis=1)
+    x[poor] = mean_given_support(problem, b, found.square, found.misfit, inside[None])[poor]
     deviation = np.sqrt(np.maximum(found.square - np.abs(found.mean) ** 2, 0.0))
     return Easy(x, deviation, found.inclusion, np.isfinite(found.misfit) & (energy > 0))

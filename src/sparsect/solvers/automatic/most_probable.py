@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend.arrays import FloatArray, IntArray, NumpyArray, to_numpy
+from ...backend.arrays import BoolArray, FloatArray, NumpyArray, to_numpy
 from ...operators.polishing import gram_in_memory
 from ...problems import Problem
 from ..support_sampler import TINY, in_main_memory
@@ -18,39 +18,46 @@ RIDGE = 1e-12
 
 
 def mean_given_support(
-    problem: Problem, b: NumpyArray, square: FloatArray, misfit: FloatArray, supports: IntArray
+    problem: Problem, b: NumpyArray, square: FloatArray, misfit: FloatArray, supports: BoolArray
 ) -> NumpyArray:
     """Return the posterior mean given the most probable of several supports.
 
     Parameters
     ----------
     problem : Problem
-        The problem, with a dense Phi.
+        The problem, with a dense Phi and without bounds.
     b : array, shape (batch, n)
-        Phi^H y.
+        Phi^H y, for joint supports at one time after the other.
     square : array, shape (batch, n)
         The posterior means of ``|x|^2``, which give the variance of the nonzeros.
     misfit : array, shape (batch,)
         The posterior means of the squared residual, which give the variance of the noise.
-    supports : array of int, shape (number, batch, s)
-        The supports.
+    supports : array of bool, shape (number, batch, n)
+        The supports, the same at all times.
 
     Returns
     -------
     array, shape (batch, n)
         The means.
     """
-    (m, n), s = problem.operator.shape, supports.shape[2]
     gram = to_numpy(gram_in_memory(problem.operator, in_main_memory(problem))[0])
-    rows, half = np.arange(len(b)), 1.0 if np.iscomplexobj(b) else 0.5
-    noise = np.maximum(misfit / max(m - s, 1), TINY)
+    batch, n = len(b), len(gram)
+    times, rows = b.shape[1] // n, np.arange(batch)
+    inside = supports[..., :n]
+    count = int(np.max(np.count_nonzero(inside, axis=-1), initial=1))
+    # Supports with fewer columns are filled up with a column of zeros, which changes nothing.
+    order = np.argsort(~inside, axis=-1, kind="stable")[..., :count]
+    places = np.where(np.take_along_axis(inside, order, axis=-1), order, n)
+    gram = np.pad(gram, ((0, 1), (0, 1)))
+    data = np.pad(b.reshape(batch, times, n), ((0, 0), (0, 0), (0, 1))).swapaxes(1, 2)[rows[:, None], places]
+    half, s = 1.0 if np.iscomplexobj(b) else 0.5, count * times
+    noise = np.maximum(misfit / max(problem.operator.shape[0] - s, 1), TINY)
     slab = np.maximum(np.sum(square, axis=1) / s, TINY)
     ridge = np.maximum(noise / slab, RIDGE * np.abs(gram).max())
-    equations = gram[supports[..., :, None], supports[..., None, :]] + ridge[:, None, None] * np.eye(s)
-    data = b[rows[:, None], supports]
-    values = np.linalg.solve(equations, data[..., None])[..., 0]
-    explained = np.sum((data.conj() * values).real, axis=-1) / noise
-    best = np.argmax(half * (explained - np.linalg.slogdet(equations)[1]), axis=0)
-    x = np.zeros((len(b), n), dtype=b.dtype)
-    np.put_along_axis(x, supports[best, rows], values[best, rows], axis=1)
-    return x
+    equations = gram[places[..., :, None], places[..., None, :]] + ridge[:, None, None] * np.eye(count)
+    values = np.linalg.solve(equations, data)
+    explained = np.sum((data.conj() * values).real, axis=(-2, -1)) / noise
+    best = np.argmax(half * (explained - times * np.linalg.slogdet(equations)[1]), axis=0)
+    x = np.zeros((batch, n + 1, times), dtype=b.dtype)
+    np.put_along_axis(x, places[best, rows][..., None], values[best, rows], axis=1)
+    return x[:, :n].swapaxes(1, 2).reshape(b.shape)

@@ -363,7 +363,7 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. (A smaller
     misfit counts where few nonzeros are in doubt.) Then the answer is the mean given one support: that which is most
     probable of those with the smallest residual, with the highest probabilities of single columns, of the last sample,
-    and of ``found``, the answer of the map. Sets that are not plain take the better fit of the first and the last.
+    and of ``found``, the answer of the map. With bounds, it is the better fit of the first and the last.
     """
     xp, operator, y, A = namespace(ended.answer), problem.operator, problem.y, problem.structure
 
@@ -378,14 +378,15 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     poor = (ratio > WORSE**2) | (sure & (ratio > WORSE_IF_SURE**2))
     if not to_numpy(poor).any():
         return mean
-    if A.plain:
-        highest = [np.argsort(-np.abs(to_numpy(x)), axis=1)[:, : A.size] for x in (ended.answer_inclusion, found)]
-        supports = np.stack([to_numpy(ended.best), to_numpy(ended.support), *highest])
-        b, square, left = (to_numpy(part) for part in (ended.b, ended.answer_square, ended.answer_misfit))
-        chosen = placed(mean_given_support(problem, b, square, left, supports), mean)
-    else:
-        best = A.of_entries(marked(ended.best, A.layout.count, y))
+    best = A.of_entries(marked(ended.best, A.layout.count, y))
+    if A.bounded:
         fits = [refit(operator, y, x, A) for x in (best, found)]
         closer = misfit(fits[1]) < misfit(fits[0])
         chosen = xp.where(closer[:, None], *(widened(problem, fit) for fit in reversed(fits)))
+    else:
+        last = A.of_entries(marked(ended.support, A.layout.count, y))
+        highest = project(ended.answer_inclusion, A)
+        supports = np.stack([to_numpy(x) != 0 for x in (best, last, highest, found)])
+        b, square, left = (to_numpy(part) for part in (ended.b, ended.answer_square, ended.answer_misfit))
+        chosen = placed(mean_given_support(problem, b, square, left, supports), mean)
     return xp.where(poor[:, None], chosen, mean)
