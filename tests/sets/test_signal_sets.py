@@ -795,6 +795,23 @@ def test_few_supports_are_all_looked_at(rng, name):
         assert left == pytest.approx(np.sqrt(2 * min(costs)), rel=1e-6)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_groups_that_may_have_more_entries_than_measurements(noise):
+    """Some large groups explain any y; the answer must not be one of those."""
+    for seed in (1000, 1002, 1015):
+        rng = np.random.default_rng(seed)
+        labels = np.unique(np.minimum(np.cumsum(rng.random(200) < 0.18), 40), return_inverse=True)[1]
+        labels, Phi, x = rng.permutation(labels), rng.standard_normal((80, 200)), np.zeros(200)
+        for group in rng.choice(labels.max() + 1, 6, replace=False):
+            x[labels == group] = rng.standard_normal(np.sum(labels == group))
+        y = Phi @ x
+        y += noise * np.linalg.norm(y) / 80**0.5 * rng.standard_normal(80)
+        chosen = sets.GroupSparse(6, labels)
+        assert chosen.structure(200).size >= 80
+        for method in ("auto", "annealed-difference-map"):
+            assert sparsect.snr_db(x, recover(Phi, y, chosen, method).x) > (15 if noise else 80)
+
+
 class TestCoherentColumns:
     """Columns that resemble their neighbours, for which supports are sampled."""
 

@@ -39,12 +39,16 @@ class Plan:
         The mean squared norm of Phi's columns.
     messages : bool
         Whether messages follow the search: for recovery, if the singular values of Phi are known.
+    evident : bool
+        Whether a point of both sets ends the search. If groups may have as many entries as there are measurements,
+        there is such a point for any y, and messages decide.
     """
 
     goal: str
     structure: Structure
     column_energy: float
     messages: bool
+    evident: bool
 
     @classmethod
     def of(cls, problem: Problem, goal: str) -> Plan:
@@ -63,7 +67,9 @@ class Plan:
             The schedule.
         """
         messages = goal == "recovery" and isinstance(problem.operator.pseudo_inverse, OrthonormalBasis)
-        return cls(goal, problem.structure, problem.operator.column_energy, messages)
+        A, operator = problem.structure, problem.operator
+        loose = A.grouped and operator.times == 1 and A.size >= operator.shape[0]
+        return cls(goal, A, operator.column_energy, messages, not (messages and loose))
 
     def searched(self, fraction: float) -> float:
         """Return the fraction of the search that has passed.

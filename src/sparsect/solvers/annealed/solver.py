@@ -176,7 +176,7 @@ class AnnealedDifferenceMap(Solver):
             taken = _taken(state) if taken is None else taken
             after, changed = search_step(problem, state, plan, min(searched, 1.0), taken)
         still = xp.where(changed, 0 * state.unchanged, state.unchanged + 1)
-        return dataclasses.replace(after, taken=state.taken + 1, unchanged=still)
+        return _open(plan, dataclasses.replace(after, taken=state.taken + 1, unchanged=still))
 
     def _nonzeros(self, problem: Problem, state: AnnealedState) -> Array:
         """Return the posterior mean with its s largest entries, or with the expected number of nonzeros."""
@@ -205,7 +205,10 @@ class AnnealedDifferenceMap(Solver):
         ) -> tuple[AnnealedState, int]:
             return self._some_steps(part, running, fractions[taken:], goal)
 
-        return cast(AnnealedState, in_blocks(problem, state, state.x, len(fractions), goal, some_steps))
+        plan = Plan.of(problem, self.goal)
+        if not plan.evident:
+            goal = np.where(to_numpy(state.passes_messages), goal, -1.0)
+        return _open(plan, cast(AnnealedState, in_blocks(problem, state, state.x, len(fractions), goal, some_steps)))
 
     def _some_steps(
         self, problem: Problem, state: AnnealedState, fractions: Sequence[float], goal: FloatArray
@@ -243,7 +246,9 @@ class AnnealedDifferenceMap(Solver):
         average = project(state.mean, problem.structure)
         misfit, least = (norm(problem.operator.forward(x) - problem.y) for x in (state.sparse, average))
         after_search = state.closed | (misfit <= BETTER * least)
-        after_messages = (misfit <= WORSE * least) & (misfit <= norm(problem.y))
+        after_messages = misfit <= norm(problem.y)
+        if Plan.of(problem, self.goal).evident:
+            after_messages = after_messages & (misfit <= WORSE * least)
         sound = xp.where(state.passes_messages, after_messages, after_search)
         answer = xp.where((sound | ~state.averaged)[:, None], state.sparse, average)
         return self._significant(problem, state, answer) if self.learn_sparsity else answer
@@ -296,6 +301,15 @@ def by_chance(x: Array, m: int) -> float:
         2 log(n) / m, or half of it for complex signals, but less than 1.
     """
     return min((1 if is_complex(x) else 2) * math.log(x.shape[-1]) / m, MOST_BY_CHANCE)
+
+
+def _open(plan: Plan, state: AnnealedState) -> AnnealedState:
+    """Keep rows in the search open if a point of both sets says nothing."""
+    if plan.evident:
+        return state
+    xp = namespace(state.criterion)
+    kept = xp.where(state.passes_messages, state.criterion, xp.maximum(state.criterion, state.scale))
+    return dataclasses.replace(state, criterion=kept)
 
 
 def _taken(state: AnnealedState) -> float:
