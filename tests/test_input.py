@@ -340,6 +340,22 @@ class TestAnswersThatDoNotExplainTheData:
         noise_norm = 2 * np.linalg.norm(problem.y)
         assert not sparsect.recover(problem.Phi, problem.y, 4, "omp", noise_norm=noise_norm).x.any()
 
+    def test_what_data_hardly_determine(self, rng):
+        Phi = np.exp(-np.linspace(0, 1, 100)[:, None] * np.geomspace(1, 100, 200))
+        x = np.zeros(200)
+        x[rng.choice(200, 30, replace=False)] = rng.standard_normal(30)
+        y = Phi @ x
+        y += 0.1 * np.linalg.norm(y) / 10 * rng.standard_normal(100)
+        with pytest.warns(sparsect.PoorFitWarning, match="the answer is hardly determined by y"):
+            found = sparsect.recover(Phi, y, 30).x
+        lengths = np.linalg.norm(Phi, axis=0)
+        assert np.linalg.norm(lengths * found) < 3 * np.linalg.norm(lengths * x)
+
+    def test_bounds_are_named(self):
+        problem = random_problem(30, 60, 4, rng=0)
+        with pytest.warns(sparsect.PoorFitWarning, match="wider bounds"):
+            sparsect.recover(problem.Phi, problem.y, sparsect.sets.Sparse(4, low=0, high=0))
+
     @pytest.mark.parametrize("method", list(sparsect.METHODS))
     def test_ordinary_problems_are_left_alone(self, method):
         warnings.simplefilter("error")

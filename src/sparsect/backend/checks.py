@@ -48,7 +48,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class PoorFitWarning(ConvergenceWarning):
-    """Warning that a solution does not explain the data.
+    """Warning that a solution does not explain the data, or that the data hardly determine it.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.arrays import BoolArray, epsilon, is_single, to_numpy
+from ..backend.arrays import BoolArray, FloatArray, epsilon, is_single, to_numpy
 from ..backend.norms import row_norms
 from ..problems import Problem
 from .result import Result
@@ -18,6 +18,8 @@ UNEXPLAINED = 0.6
 ROUNDING = 100
 # If the noise norm is known, a residual of up to this multiple of it is accepted.
 NOISE = 2.0
+# A solution is hardly determined by y if the standard deviations of all entries are together this many times as large.
+UNDETERMINED = 2.0
 # If column norms of Phi differ by more than this factor, the warning names them as the likely reason.
 UNEQUAL = 10.0
 
@@ -42,7 +44,7 @@ def diverged_rows(count: int, batch: int) -> str | None:
 
 
 def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True) -> Iterator[str]:
-    """Describe the solutions that are zero or whose residual is too large.
+    """Describe the solutions that are zero, whose residual is too large, or that y hardly determines.
 
     Parameters
     ----------
@@ -73,6 +75,10 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
     # Comparisons are negated so that a NaN residual counts as a poor fit.
     judged = (size > ROUNDING * epsilon(problem.y) * size.max()) | ~(left <= size)
     poor = judged & ~(left <= allowed)
+    loose = judged & ~poor & (_uncertainty(problem, result) > UNDETERMINED)
+    if loose.any():
+        more = "more measurements, or fewer columns that resemble each other, would tell more"
+        yield f"{_count(loose)} hardly determined by y (the standard deviation is over twice as large): {more}"
     if not poor.any():
         return
     zero = poor & ~to_numpy(result.support).reshape(problem.batch, -1).any(axis=1)
@@ -85,8 +91,22 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
         yield f"{_count(zero)} zero although y is not: {advice}"
     if poor.any():
         with np.errstate(divide="ignore"):
-            worst = float(np.max(left[poor] / size[poor]))
-        yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst:.0%} of ||y||): {advice}"
+            worst = f"{float(np.max(left[poor] / size[poor])):.0%} of ||y||"
+            if problem.noise_norm is not None and (noise[poor] > 0).all():
+                worst = f"{float(np.max(left[poor] / noise[poor])):.3g} times noise_norm"
+        yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst}): {advice}"
+
+
+def _uncertainty(problem: Problem, result: Result) -> FloatArray:
+    """Return the norm of the standard deviations relative to that of the solution, in units of columns of norm 1."""
+    if result.standard_deviation is None:
+        return np.zeros(problem.batch)
+    lengths = problem.operator.column_norms if problem.operator.is_dense else 1.0
+    deviation, size = (
+        row_norms(lengths * np.abs(to_numpy(part)).reshape(problem.batch, -1))
+        for part in (result.standard_deviation, result.x)
+    )
+    return np.divide(deviation, size, out=np.zeros_like(deviation), where=size > 0)
 
 
 def _count(rows: BoolArray) -> str:
@@ -106,6 +126,8 @@ def _advice(problem: Problem, solver: Any, result: Result, scaled: bool) -> str:
     more = ["more nonzeros"]
     if not to_numpy(result.converged).all():
         more.insert(0, "more iterations (max_iter)")
+    if problem.structure.bounded:
+        more.append("wider bounds")
     if problem.noise_norm is not None:
         more.append("more noise (noise_norm)")
     others = "another method" if solver.name == "auto" else "another method, such as 'auto'"
