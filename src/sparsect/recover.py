@@ -25,7 +25,7 @@ from .run import Snapshot, solve
 from .run.diagnosis import poor_fits
 from .run.result import Result
 from .run.trace import Measure
-from .sets import DataSet, JointSparse, SignalSet, Sparse
+from .sets import Affine, DataSet, JointSparse, Relaxed, SignalSet, Sparse
 from .sets.base import OwnDataSet, OwnSignalSet
 from .sets.own import as_data_set
 from .solvers import METHODS, MethodName
@@ -156,7 +156,8 @@ def recover(
     Warns
     -----
     PoorFitWarning
-        If a solution leaves a large part of y unexplained, unless ``check_fit`` is False.
+        If a solution leaves a large part of y unexplained, or is hardly determined by it, unless ``check_fit`` is
+        False.
     ConvergenceWarning
         If the iterates of a row diverge.
 
@@ -172,6 +173,9 @@ def recover(
     if noise_norm is not None and not solver.uses_noise_norm:
         using = ", ".join(name for name, kind in METHODS.items() if kind.uses_noise_norm)
         raise reject("noise_norm", f"a value with {solver.name!r}, which does not use it", f"given with {using} only")
+    if noise_norm is not None and isinstance(solver, TwoSetMap) and isinstance(solver.data_set, Affine | Relaxed):
+        got = f"a value with data={solver.data_set!r}, which does not use it"
+        raise reject("noise_norm", got, "left out, or data left out or Ball()")
     if checkpoint is not None and os.path.isdir(files.path_name("checkpoint", checkpoint)):
         raise reject("checkpoint", f"{os.fspath(checkpoint)!r}, which is a folder", "the name of an .npz file")
     options: dict[str, Any] = {

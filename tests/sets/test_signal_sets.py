@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
+from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator
 
 import sparsect
@@ -522,6 +523,8 @@ class TestSetsOfOnesOwn:
             (lambda self, x: np.nan * x, "sparsity.project` must yield finite points"),
             (lambda self, x: x, "sparsity.project` must yield at most 3 nonzeros"),
             (lambda self, x: 1j * x, "sparsity.project` must yield points of dtype float64"),
+            (lambda self, x: x.astype(str), "sparsity.project` must yield points of dtype float64, got .* <U32"),
+            (lambda self, x: csr_array(x), "sparsity.project` must yield points of the shape of x, got .* csr_array"),
             (lambda self, x, y: x, r"sparsity.project` must be a function project\(x\), got project\(x, y\)"),
         ],
     )
@@ -543,6 +546,20 @@ class TestSetsOfOnesOwn:
         problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
         with pytest.raises(InputError, match=message):
             recover(problem.Phi, problem.y, 4, data=type("Own", (), {"project": project})())
+
+    def test_a_projection_that_is_none_except_at_zero(self):
+        """Half of the nearest point: the first one, from x = 0, stays where it is."""
+        problem = sparsect.random_problem(40, 80, 4, batch=2, rng=0)
+        inverse = np.linalg.pinv(problem.Phi).T
+        half = type("Own", (), {"project": lambda self, x, y: (x + (y - x @ problem.Phi.T) @ inverse) / 2})()
+        with pytest.raises(InputError, match=r"data.project` must leave points of its set where they are"):
+            recover(problem.Phi, problem.y, 4, data=half)
+
+    @pytest.mark.parametrize("data", [sets.Affine(), sets.Relaxed(0.1)])
+    def test_noise_norm_without_use(self, data):
+        problem = sparsect.random_problem(40, 80, 4, snr_db=20, rng=0)
+        with pytest.raises(InputError, match=r"noise_norm` must be left out.*got a value with data="):
+            recover(problem.Phi, problem.y, 4, data=data, noise_norm=problem.noise_norm)
 
     def test_objects_that_are_no_sets(self):
         problem = sparsect.random_problem(40, 80, 4, rng=0)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from array_api_compat import is_array_api_obj
+
 from ..backend.arrays import Array, is_complex, namespace
 from ..backend.checks import reject, shown, whole_number
 from ..backend.norms import norm
@@ -158,31 +160,32 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     -------
     callable
         The same projection, which raises an error if it returns something else than real or complex points like x, if
-        they have too many nonzeros, or if it moves the points that it has returned in its first use.
+        they have too many nonzeros, or if it moves the points that it has returned in its first, second, fourth, ...
+        use.
     """
-    used = False
+    uses = 0
 
     def of_copies(*arguments: Array) -> Any:
         # A projection may change its arguments.
         return project(*(namespace(each).asarray(each, copy=True) for each in arguments))
 
     def nearest(x: Array, *data: Array) -> Array:
-        nonlocal used
+        nonlocal uses
         xp, found = namespace(x), of_copies(x, *data)
         shape = getattr(found, "shape", None)
-        if shape != x.shape:
-            kind = f"type {type(found).__name__}" if shape is None else f"shape {tuple(shape)}"
+        if shape != x.shape or not is_array_api_obj(found):
+            kind = f"shape {tuple(found.shape)}" if is_array_api_obj(found) else f"type {type(found).__name__}"
             got = f"a result of {kind} for x of shape {tuple(x.shape)}"
             raise reject(f"{name}.project", got, "yield points of the shape of x")
-        if str(found.dtype) == "object" or (is_complex(found) and not is_complex(x)):
+        if not namespace(found).isdtype(found.dtype, ("bool", "numeric")) or (is_complex(found) and not is_complex(x)):
             raise reject(f"{name}.project", f"a result of dtype {found.dtype}", f"yield points of dtype {x.dtype}")
         found = xp.astype(xp.asarray(found), x.dtype)
         if not bool(xp.all(xp.isfinite(found))):
             raise reject(f"{name}.project", "a result that is NaN or infinite", "yield finite points")
         if size is not None and bool(xp.any(xp.count_nonzero(found, axis=-1) > size)):
             raise reject(f"{name}.project", "a point with more nonzeros", f"yield at most {size} nonzeros, its size")
-        if not used:
-            used = True
+        uses += 1
+        if uses & (uses - 1) == 0:
             again = xp.asarray(of_copies(found, *data))
             if bool(xp.any(norm(again - found) > MOVED * norm(found))):
                 got = "a result that another projection moves"
