@@ -478,6 +478,14 @@ class TestSparsity:
             ({"nonnegative_codes": True}, r"nonnegative_codes` must .*objective='l0'"),
             ({"sparsity": 2, "max_coherence": 1.5}, r"max_coherence` must be a number above 0"),
             ({"sparsity": 2, "patience": 0}, r"patience` must"),
+            ({"sparsity": 2, "progress": 3}, r"progress` must be a function"),
+            ({"sparsity": 2, "cluster": 3}, r"cluster` must be a .*Cluster, or None"),
+            ({"sparsity": 2, "validation": np.zeros((5, 8))}, r"validation` must have signals that are not zero"),
+            ({"sparsity": 2, "validation": np.ones((5, 7))}, r"validation` must have signals of 8 numbers"),
+            (
+                {"sparsity": 2, "nonnegative_codes": True, "coder": sparsect.LeastAngleRegression()},
+                r"coder` must be one of auto, .*got 'lars', which does not take bounds, with nonnegative_codes",
+            ),
             ({"sparsity": 2, "rounds": 3, "passes": 4}, r"passes` must be a whole number from 1 to 3, got 4"),
         ):
             with pytest.raises(InputError, match=message):
@@ -489,12 +497,33 @@ class TestSparsity:
         ):
             with pytest.raises(InputError, match=message):
                 learn(ArraySource(signals), 3, sparsity=2)
+        with pytest.raises(InputError, match=r"source` must have 100 signals.*got batch 1 of 3 with 60 signals"):
+            learn(Uneven(source), 12, sparsity=2)
         with pytest.raises(InputError, match=r"signals` must .*got infinite entries"):
             ArraySource(np.full((3, 3), np.inf), missing="nan")
         with pytest.raises(InputError, match=r"signals` must .*got only NaN in row"):
             ArraySource(np.full((3, 3), np.nan), missing="nan")
         with pytest.raises(InputError, match=r"signals` must .*got 9 entries that are NaN"):
             ArraySource(np.full((3, 3), np.nan))
+
+
+class Uneven:
+    """The signals of an array in three batches of different lengths."""
+
+    batches, size, provenance = 3, 100, {}
+
+    def __init__(self, source):
+        self.signals = source.batch(0)
+
+    def batch(self, index):
+        return self.signals[(0, 10, 70)[index] : (10, 70, 100)[index]]
+
+
+def test_most_signals_are_zero(rng):
+    signals = np.zeros((2000, 16))
+    signals[rng.choice(2000, 60, replace=False)] = rng.standard_normal((60, 16))
+    learned = learn(ArraySource(signals), 10, sparsity=2, rounds=3)
+    np.testing.assert_allclose(np.linalg.norm(learned.Phi, axis=0), 1)
 
 
 def error(dictionary):

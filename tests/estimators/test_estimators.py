@@ -380,6 +380,17 @@ class TestDictionaryLearner:
         assert error(again.partial_fit(signals[2010:])) < 1.05 * before
         with pytest.raises(InputError, match=r"objective` must .*got 'lp'"):
             sparsect.DictionaryLearner(objective="lp").partial_fit(signals)
+        for options, message in (
+            ({"coder": "ormp"}, "coder` must be a name, or a configured solver"),
+            ({"code_iter": 0}, "code_iter` must be a whole number of at least 1"),
+            ({"max_coherence": 2}, "max_coherence` must be a number above 0"),
+            ({"nonnegative_atoms": "no"}, "nonnegative_atoms` must be True or False"),
+            ({"random_state": -1}, "random_state` must be a whole number"),
+        ):
+            with pytest.raises(InputError, match=message):
+                sparsect.DictionaryLearner(20, sparsity=2, **options).partial_fit(signals)
+        large = sparsect.DictionaryLearner(20, sparsity=2).partial_fit(1e120 * signals[:1000])
+        np.testing.assert_allclose(large.components_, first.components_, atol=1e-6)
         with pytest.raises(InputError, match=r"sparsity` must be a whole number from 1 to 16, got 17"):
             sparsect.DictionaryLearner(20, sparsity=17).partial_fit(signals)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import files
 from ..backend.array_checks import check_magnitude
 from ..backend.arrays import Array, from_numpy, namespace, on_host, to_numpy
-from ..backend.checks import InputError, choice, real_number, reject, truth_value, whole_number
+from ..backend.checks import InputError, choice, reject, shown, truth_value, whole_number
 from ..backend.devices import described
 from ..backend.locks import reserved
 from ..backend.norms import squared_norm
@@ -170,6 +170,10 @@ def learn(
     if code_iter is not None:
         code_iter = whole_number("code_iter", code_iter, 1)
     coder = None if coder is None else check_solver("coder", coder)
+    if progress is not None and not callable(progress):
+        raise reject("progress", shown(progress), "a function of a Progress, or None")
+    if cluster is not None and not hasattr(cluster, "gather"):
+        raise reject("cluster", shown(cluster), "a sparsect.dictionary.cluster.Cluster, or None")
     gather = gather_all if cluster is None else cluster.gather
     procedure: Procedure
     if limited:
@@ -289,7 +293,6 @@ def _online(
     for name, value in signs.items():
         if truth_value(name, value) and not limited:
             raise reject(name, "True with objective='lp'", "used with objective='l0' and a value of `sparsity`")
-    real_number("max_coherence", max_coherence, "a number above 0 and at most 1", low=0.0, high=1.0)
     return Online(sparsity or 1, None, None, nonnegative_codes, nonnegative_atoms, max_coherence)
 
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backend.arrays import Array, contiguous, namespace
+from ..backend.checks import real_number, reject, truth_value, whole_number
 from ..backend.norms import squared_norm
+from ..kernels.thresholding import Kind
 from ..operators import as_operator
 from ..problems import Problem
 from ..sets import Sparse
-from ..solvers import AnnealedDifferenceMap, LeastAngleRegression, OrderRecursiveMatchingPursuit
-from ..solvers.base import Solver
+from ..solvers import METHODS, AnnealedDifferenceMap, LeastAngleRegression, OrderRecursiveMatchingPursuit
+from ..solvers.base import Solver, check_solver
 from .samples import completed
 from .statistics import Statistics, gather
 from .updates import coordinate_descent
@@ -67,6 +69,21 @@ class Online:
     nonnegative_codes: bool = False
     nonnegative_atoms: bool = False
     max_coherence: float = 0.95
+
+    def __post_init__(self) -> None:
+        whole_number("sparsity", self.sparsity, 1)
+        for name in ("nonnegative_codes", "nonnegative_atoms"):
+            truth_value(name, getattr(self, name))
+        accepted = "a number above 0 and at most 1"
+        real_number("max_coherence", self.max_coherence, accepted, low=0.0, high=1.0, nonzero=True)
+        if self.code_iter is not None:
+            whole_number("code_iter", self.code_iter, 1)
+        if self.coder is not None:
+            check_solver("coder", self.coder)
+            if self.nonnegative_codes and Kind.BOUNDS not in self.coder.takes:
+                able = ", ".join(name for name, solver in METHODS.items() if Kind.BOUNDS in solver.takes)
+                got = f"{self.coder.name!r}, which does not take bounds, with nonnegative_codes"
+                raise reject("coder", got, f"one of {able}")
 
     def overfits(self, signals: int, n_atoms: int, entries: int) -> bool:
         """Whether there are so few signals that atoms would fit their noise, and codes should be shrunk.

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespace, on_host, placed, take_rows, to_numpy
+from ..backend.norms import norm
 from ..operators import as_operator
 from ..solvers.base import Solver
 from .online import SELDOM, Online
@@ -298,6 +299,8 @@ class Limited:
         """Draw atoms from the sample."""
         generate = np.random.default_rng([self.seed, number])
         signals = completed(self.sample.some(SPARE * self.n_atoms, generate))
+        if np.count_nonzero(to_numpy(norm(signals))) < min(self.n_atoms, signals.shape[0]):
+            signals = completed(self.sample.rows)
         signs = self.online.nonnegative_atoms, not self.online.nonnegative_codes
         return starting_atoms(signals, self.n_atoms, generate, *signs)
 

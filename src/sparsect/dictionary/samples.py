@@ -75,6 +75,11 @@ class Sample:
         rows = to_numpy(like) if on_host(like) else like
         if validation is not None:
             held_out = draw_rows(validation, MOST_HELD_OUT, generate)
+            if held_out.shape[1] != rows.shape[1]:
+                wanted = f"have signals of {rows.shape[1]} numbers, as those to learn from"
+                raise reject("validation", f"signals of {held_out.shape[1]}", wanted)
+            if not to_numpy(norm(completed(held_out))).any():
+                raise reject("validation", "zeros only", "have signals that are not zero")
             return cls(rows, to_numpy(held_out) if on_host(like) else held_out, False, like[:1, :])
         count = min(rows.shape[0] // HELD_OUT, MOST_HELD_OUT)
         if rows.shape[0] - count < ENOUGH * n_atoms or count == 0:
@@ -148,10 +153,13 @@ def rows_at(source: Source, numbers: IntArray) -> Array:
         lengths[-1] = source.size - lengths[:-1].sum()
     ends = np.cumsum(lengths)
     batches = np.searchsorted(ends, numbers, side="right")
-    parts = [
-        take_rows(source.batch(int(index)), numbers[batches == index] - (ends - lengths)[index])
-        for index in np.unique(batches)
-    ]
+    parts = []
+    for index in np.unique(batches):
+        batch = source.batch(int(index))
+        if batch.shape[0] != lengths[index]:
+            got = f"batch {index} of {source.batches} with {batch.shape[0]} signals instead of {lengths[index]}"
+            raise reject("source", got, f"have {source.size} signals, in batches of one length but for the last one")
+        parts.append(take_rows(batch, numbers[batches == index] - (ends - lengths)[index]))
     return namespace(parts[0]).concat(parts)
 
 

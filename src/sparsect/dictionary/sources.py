@@ -50,7 +50,7 @@ class Source(Batches, Protocol):
     Attributes
     ----------
     batches : int
-        Number of batches.
+        Number of batches, all of one length but for the last one.
     size : int
         Number of signals.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import resources
@@ -85,6 +86,12 @@ class Dictionary:
     @cached_property
     def _placed(self) -> dict[str, Dictionary]:
         return {}
+
+    @property
+    def sparsity(self) -> int | None:
+        """The number of nonzeros of codes for which the atoms were learned; None if it was not limited."""
+        learned = re.search(r"\bsparsity=(\d+)", str(self.provenance.get("online", "")))
+        return int(learned[1]) if learned else None
 
     @property
     def channels(self) -> int:

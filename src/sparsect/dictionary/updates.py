@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -63,7 +64,9 @@ def coordinate_descent(statistics: Statistics, atoms: Array, nonnegative: bool =
     """
     from ..kernels.atoms import sweep
 
-    A, B = to_numpy(statistics.codes_codes), to_numpy(statistics.codes_signals)
+    # Atoms do not depend on the unit, and squares of these sums might overflow.
+    unit = 2.0 ** -math.frexp(float(np.abs(to_numpy(statistics.codes_codes)).max(initial=0.0)))[1]
+    A, B = (unit * to_numpy(sums) for sums in (statistics.codes_codes, statistics.codes_signals))
     moved = np.array(to_numpy(atoms), dtype=np.float64, order="C")
     for _ in range(sweeps):
         for start in range(0, moved.shape[0], BLOCK):

@@ -165,7 +165,7 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _solver(self, X: Array) -> tuple[Solver, int, str | None]:
         """Return the solver that codes X, its maximum number of iterations, and the device on which it codes."""
         max_iter = whole_number("transform_max_iter", self.transform_max_iter, 1)
-        if isinstance(self.method, str) and choice("method", self.method, ("auto", *METHODS)) == "auto":
+        if isinstance(self.method, str) and choice("method", self.method, METHODS) == "auto":
             on_cpu = on_host(place(X[:1, :], self.device))
             if on_cpu and not self.nonnegative:
                 return for_coding(OrderRecursiveMatchingPursuit.name), max_iter, self.device

@@ -162,7 +162,7 @@ class DictionaryLearner(CodingEstimator):
             "code_iter": self.code_iter,
             "rounds": self.rounds,
             "patience": self.patience,
-            "rng": 0 if self.random_state is None else self.random_state,
+            "rng": self._seed(),
         }
         if self.objective != "lp":
             settings["sparsity"] = self._sparsity(X.shape[1], settings["n_atoms"])
@@ -206,7 +206,7 @@ class DictionaryLearner(CodingEstimator):
         sparsity = whole_number("sparsity", self._sparsity(rows.shape[1], n_atoms), 1, min(n_atoms, rows.shape[1]))
         signs = (self.nonnegative_codes, self.nonnegative_atoms)
         online = Online(sparsity, self.coder, self.code_iter, *signs, self.max_coherence)
-        seed = 0 if self.random_state is None else whole_number("random_state", self.random_state, 0)
+        seed = self._seed()
 
         def fresh(number: int) -> Array:
             return starting_atoms(
@@ -229,6 +229,9 @@ class DictionaryLearner(CodingEstimator):
             self._recent = recent
         self._set_dictionary(Dictionary(Phi))
         return self
+
+    def _seed(self) -> int:
+        return 0 if self.random_state is None else whole_number("random_state", self.random_state, 0)
 
     def _sparsity(self, features: int, n_atoms: int) -> int:
         """Return the maximum number of nonzeros per code."""
