@@ -25,6 +25,11 @@ def photographs(tmp_path, rng):
 
 
 class TestReconstruct:
+    def test_the_default_is_what_the_dictionary_was_learned_for(self, called, photographs, tmp_path):
+        done = called("reconstruct", "photos/0.png", "--dictionary", "8x8", "--method", "omp", "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert "at most 6 atoms" in done.stdout
+
     def test_one_photograph_two_methods(self, called, photographs, tmp_path):
         arguments = ("photos/0.png", "--sparsity", 20, "--method", "omp", "--method", "niht", "--max-iter", 50)
         done = called("reconstruct", *arguments, "--out", "out")

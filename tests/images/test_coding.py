@@ -294,4 +294,21 @@ def test_nonnegative_codes_from_the_command_line(called, signals, dictionary, tm
     assert "got other values of sparsity" in done.stderr
     done = called(*arguments, "--nonnegative", "--method", "lars", "--out", "more")
     assert done.returncode == 2
-    assert "x: `method` must be one of auto" in done.stderr
+    assert "`--method` must be one of auto" in done.stderr
+    done = called(*arguments, "--stride", 0, "--out", "more")
+    assert (done.returncode, "`--stride` must be a whole number of at least 1" in done.stderr) == (2, True)
+    assert not (tmp_path / "more").exists()
+
+
+def test_codes_have_the_sparsity_of_the_dictionary(called, photos, tmp_path):
+    done = called("code", photos, "-d", "8x8", "--out", "eight")
+    assert done.returncode == 0, done.stderr
+    nonzeros = [np.diff(scipy.sparse.load_npz(file).indptr).max() for file in (tmp_path / "eight").glob("*.npz")]
+    assert nonzeros
+    assert max(nonzeros) <= 6
+    # Without a limit in learning, a quarter of the numbers of a patch.
+    sparsect.Dictionary(np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))[0]).save(tmp_path / "own.npz")
+    done = called("code", photos, "-d", "own.npz", "--out", "own")
+    assert done.returncode == 0, done.stderr
+    nonzeros = [np.diff(scipy.sparse.load_npz(file).indptr).max() for file in (tmp_path / "own").glob("*.npz")]
+    assert max(nonzeros) <= 16

@@ -7,13 +7,15 @@ from typing import Any
 import click
 import numpy as np
 
-from ..backend.checks import InputError, reject
+from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
 from ..dictionary import load_dictionary
 from ..images.coding import ROWS, Settings
 from ..images.coding import code as code_everything
 from ..images.settings import METHOD
+from ..kernels.thresholding import Kind
 from ..sets import Sparse
+from ..solvers import METHODS
 from .common import NAMES, cluster_options, device_options, for_images, progress_bar
 
 EXAMPLES = """\b
@@ -28,7 +30,13 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="INPUT")
 @click.option("--out", metavar="FOLDER", default="codes", show_default=True, help="Where codes are written.")
-@click.option("--sparsity", "-s", type=int, default=100, show_default=True, help="Maximum number of atoms per signal.")
+@click.option(
+    "--sparsity",
+    "-s",
+    type=int,
+    help="Maximum number of atoms per signal.  [default: that for which the dictionary was learned, or a quarter of "
+    "the numbers of a signal]",
+)
 @click.option("--nonnegative", is_flag=True, help="Find codes without negative entries.")
 @click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")
 @click.option(
@@ -53,12 +61,22 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     codes.jsonl. After Ctrl-C, the same command continues.
     """
     dictionary = load_dictionary(options["dictionary"])
-    if not 0 <= options["sparsity"] <= dictionary.Phi.shape[1]:
-        raise reject("--sparsity", options["sparsity"], f"a whole number from 0 to {dictionary.Phi.shape[1]}")
-    sparsity = Sparse(options["sparsity"], nonnegative=True) if options["nonnegative"] else options["sparsity"]
+    numbers, atoms = dictionary.Phi.shape
+    size = options["sparsity"]
+    if size is None:
+        size = min(dictionary.sparsity or max(1, numbers // 4), atoms)
+    if not 0 <= size <= atoms:
+        raise reject("--sparsity", size, f"a whole number from 0 to {atoms}")
+    solver = for_images(options["method"])
+    if options["nonnegative"] and Kind.BOUNDS not in solver.takes:
+        able = ", ".join(name for name, kind in METHODS.items() if Kind.BOUNDS in kind.takes)
+        raise reject("--method", f"{solver.name!r} with --nonnegative, which it does not take", f"one of {able}")
+    if options["stride"] is not None:
+        whole_number("--stride", options["stride"], 1)
+    whole_number("--max-iter", options["max_iter"], 1)
     settings = Settings(
-        solver=for_images(options["method"]),
-        sparsity=sparsity,
+        solver=solver,
+        sparsity=Sparse(size, nonnegative=True) if options["nonnegative"] else size,
         **{name: options[name] for name in ("max_iter", "refit", "stride", "device")},
     )
     if not on_cluster:

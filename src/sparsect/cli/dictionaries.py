@@ -100,8 +100,8 @@ COLUMNS = {
 def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluster: bool, **options: Any) -> None:
     """Learn a dictionary from the photographs in FOLDER.
 
-    The dictionary is written after every round. After Ctrl-C, the same command continues; a larger --rounds
-    continues a finished run.
+    The dictionary is written after every round. After Ctrl-C, the same command continues. A larger --rounds
+    continues a finished run if it comes with more passes over all patches, of which there is one for each eight rounds.
 
     The table has relative errors and mean numbers of nonzeros. The held-out error is that of patches that are not used
     for training; the dictionary with the smallest one is kept. Most rounds learn from mini-batches, and keep statistics

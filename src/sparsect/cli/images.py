@@ -30,8 +30,9 @@ Examples:
   sparsect reconstruct large.tif --stride 10 --device cuda    # on a GPU
 """
 
-# What is shown without any arguments: few atoms, with which methods differ visibly, and the paper's 200.
-DEMO = (20, 40, 200)
+# What is shown without any arguments: few atoms, with which methods differ visibly, and the paper's 200, as parts of
+# the 400 numbers of a patch. The last one is the default if the dictionary was not learned for a number of atoms.
+DEMO = (1 / 20, 1 / 10, 1 / 2)
 # The iterations that the chart of the page shows.
 MOMENTS = (1, 3, 10, 30, 100, 300, 1000)
 
@@ -57,7 +58,8 @@ image_option = {
     "sparsities",
     type=int,
     multiple=True,
-    help="Maximum number of atoms per patch; repeatable.  [default: 200; 20, 40 and 200 for the first sample]",
+    help="Maximum number of atoms per patch; repeatable.  [default: that for which the dictionary was learned, or half "
+    "as many as pixels; 20, 40 and 200 for the first sample]",
 )
 @click.option(
     "--method",
@@ -85,7 +87,11 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     chelsea is reconstructed with every method, in grey and 320 pixels wide, the size of the paper's photographs. With
     several --sparsity, pictures and codes are in one folder for each.
     """
-    sparsities = tuple(dict.fromkeys(sparsities)) or (DEMO if image is None else (200,))
+    dictionary = load_dictionary(options["dictionary"])
+    numbers, atoms = dictionary.Phi.shape
+    learned = dictionary.sparsity or round(DEMO[-1] * numbers)
+    usual = [max(1, round(part * numbers)) for part in DEMO] if image is None else [learned]
+    sparsities = tuple(dict.fromkeys(sparsities or [min(s, atoms) for s in usual]))
     methods = methods or (("all",) if image is None else (METHOD,))
     all_methods = "all" in methods
     suited = [method for method in METHODS if method not in UNSUITED]
@@ -94,7 +100,6 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     if seconds is None and all_methods:
         seconds = 0.01
     name, original = _photograph("chelsea" if image is None else image, options["width"], options["grey"])
-    dictionary = load_dictionary(options["dictionary"])
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
     folders = {s: folder / f"{s}-atoms" if len(sparsities) > 1 else folder for s in sparsities}
     check_overwriting(
