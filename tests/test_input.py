@@ -351,6 +351,19 @@ class TestAnswersThatDoNotExplainTheData:
         lengths = np.linalg.norm(Phi, axis=0)
         assert np.linalg.norm(lengths * found) < 3 * np.linalg.norm(lengths * x)
 
+    def test_deviations_of_messages_on_coherent_columns_are_not_believed(self, rng):
+        Phi = rng.standard_normal((100, 400))
+        for k in range(1, 400):
+            Phi[:, k] = 0.99 * Phi[:, k - 1] + (1 - 0.99**2) ** 0.5 * Phi[:, k]
+        x = np.zeros((20, 400))
+        x[:, 5::80] = rng.standard_normal((20, 5))
+        y = x @ Phi.T
+        y += 0.03 * rng.standard_normal(y.shape) * np.linalg.norm(y, axis=1, keepdims=True) / 10
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = sparsect.recover(Phi, y, 5, "annealed-difference-map")
+        assert np.max(np.linalg.norm(found.standard_deviation, axis=1) / np.linalg.norm(found.x, axis=1)) > 2
+
     def test_bounds_are_named(self):
         problem = random_problem(30, 60, 4, rng=0)
         with pytest.warns(sparsect.PoorFitWarning, match="wider bounds"):
