@@ -90,9 +90,8 @@ def floating(name: str, value: Any, dimensions: tuple[int, ...] | None = None, f
         raise reject(
             name, f"an array with {array.ndim} dimensions, shape {tuple(array.shape)}", f"have {wanted} dimensions"
         )
-    sound = xp.isfinite(array)
-    if finite and not bool(xp.all(sound)):
-        bad = int(xp.sum(xp.astype(~sound, xp.int64)))
+    if finite and not bool(xp.all(xp.isfinite(array))):
+        bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
         raise reject(name, f"{bad} entries that are NaN or infinite", "have finite entries only")
     return array
 

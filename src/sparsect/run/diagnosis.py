@@ -100,17 +100,17 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
 def _uncertainty(problem: Problem, result: Result) -> FloatArray:
     """Return the norm of the standard deviations relative to that of the solution, in units of columns of norm 1.
 
-    It is zero where they are those of messages, which hold for matrices like random ones only.
+    It is computed for samples of supports only: messages are too unsure where Phi is not like a random matrix.
     """
-    if result.standard_deviation is None or result.source is None:
+    sampled = np.reshape("" if result.source is None else result.source, -1) == "samples"
+    if result.standard_deviation is None or not sampled.any():
         return np.zeros(problem.batch)
     lengths = problem.operator.column_norms if problem.operator.is_dense else 1.0
     deviation, size = (
         row_norms(lengths * np.abs(to_numpy(part)).reshape(problem.batch, -1))
         for part in (result.standard_deviation, result.x)
     )
-    known = (size > 0) & (np.reshape(result.source, problem.batch) != "messages")
-    return np.divide(deviation, size, out=np.zeros_like(deviation), where=known)
+    return np.divide(deviation, size, out=np.zeros_like(deviation), where=sampled & (size > 0))
 
 
 def _count(rows: BoolArray) -> str:

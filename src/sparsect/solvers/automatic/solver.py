@@ -353,7 +353,10 @@ class Automatic(Solver):
             x = xp.where(exact, fitted, x)
             inclusion = xp.where(exact, xp.astype(x != 0, inclusion.dtype), inclusion)
             deviation = xp.where(exact, xp.zeros_like(deviation), deviation)
-        inclusion, deviation = among_copies(problem, x, inclusion, deviation)
+        # A pursuit is averaged over places, and then has a deviation, only if its columns have no copies.
+        pursued = state.search is None and not few_supports(*problem.operator.shape, problem.sparsity)
+        if not pursued or not to_numpy(xp.any(deviation > 0, axis=1)).all():
+            inclusion, deviation = among_copies(problem, x, inclusion, deviation)
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
