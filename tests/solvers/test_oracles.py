@@ -60,7 +60,8 @@ class TestMatchingPursuit:
         residual = y = Phi[:, ::5] @ rng.standard_normal(100) + 0.1 * rng.standard_normal(200)
         rest, chosen = Phi.copy(), []
         for _ in range(150):
-            freedom = np.linalg.norm(rest, axis=0) if method == "ormp" else 1.0
+            # Of a selected column, rounding errors are left, or nothing at all.
+            freedom = np.maximum(np.linalg.norm(rest, axis=0), 1e-9) if method == "ormp" else 1.0
             scores = np.abs(Phi.conj().T @ residual) / freedom
             scores[chosen] = 0
             chosen.append(int(np.argmax(scores)))
