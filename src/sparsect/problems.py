@@ -10,6 +10,7 @@ import numpy as np
 from .backend.array_checks import floating
 from .backend.arrays import (
     Array,
+    BoolArray,
     NumpyArray,
     from_numpy,
     is_complex,
@@ -195,7 +196,8 @@ class Problem:
         Parameters
         ----------
         columns : bool, optional
-            Whether to bring the columns of Phi to one norm. Columns of zeros are unchanged.
+            Whether to bring the columns of Phi to one norm. Columns of zeros are left out if Phi is dense and only the
+            number of nonzeros is limited; otherwise they are unchanged.
         powers : bool, optional
             Whether to divide Phi and the rows of y by powers of two near their sizes, which does not round.
 
@@ -210,22 +212,23 @@ class Problem:
         # A set of the user's own has units of its own.
         own = self.structure.nearest is not None
         columns, powers = columns and not own, powers and not own
-        operator = self.operator.unit_columns if columns else self.operator
-        norms = (
-            None
-            if operator is self.operator
-            else np.where(self.operator.column_norms > 0, self.operator.column_norms, 1)
-        )
+        scaled, given, kept = self, self.operator, None
+        if columns and self.structure.plain and given.nonzero_columns is not given:
+            kept = given.column_norms > 0
+            given = given.nonzero_columns
+            n = given.shape[1]
+            scaled = self._replaced(operator=given, x=None, structure=as_structure(min(self.sparsity, n), n))
+        operator = given.unit_columns if columns else given
+        norms = None if operator is given else np.where(given.column_norms > 0, given.column_norms, 1)
         with np.errstate(over="ignore"):
             of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
         if norms is not None and not bool(xp.all(xp.isfinite(of_columns))):
             got = f"a column of norm {norms.min():g}, whose coefficient leaves the range of {like.dtype}"
             raise reject("Phi", got, "have columns of zeros, or of norms nearer to 1")
-        scaled = self
         if norms is not None:
-            scaled = self._replaced(operator=operator, x=None, structure=self.structure.scaled(norms))
+            scaled = scaled._replaced(operator=operator, x=None, structure=scaled.structure.scaled(norms))
         if not powers:
-            return scaled, Units(None, None, of_columns)
+            return scaled, Units(None, None, of_columns, kept)
         sizes = to_numpy(xp.max(magnitudes(like), axis=-1)).astype(np.float64)
         if not self.structure.scalable:
             # Bounds are the same for all rows, and scaled with them.
@@ -234,7 +237,7 @@ class Problem:
         with np.errstate(over="ignore", under="ignore"):
             x_unit = y_unit / operator.unit
         if operator.unit == 1 and (y_unit == 1).all():
-            return scaled, Units(None, None, of_columns)
+            return scaled, Units(None, None, of_columns, kept)
         limits = xp.finfo(like.dtype)
         if not ((x_unit > 1e4 * float(limits.smallest_normal)) & (x_unit < 1e-4 * float(limits.max))).all():
             raise reject(
@@ -248,7 +251,7 @@ class Problem:
             noise_norm=None if self.noise_norm is None else self.noise_norm / of_y,
             x=None,
         )
-        return scaled, Units(of_x, of_y, of_columns)
+        return scaled, Units(of_x, of_y, of_columns, kept)
 
     def _replaced(self, **changes: Any) -> Problem:
         """Copy of the problem with some attributes replaced."""
@@ -267,13 +270,16 @@ class Units:
         Factors of x, one for each row; None stands for 1.
     y : array, shape (batch,), or None
         Factors of y, one for each row; None stands for 1.
-    columns : array, shape (n,), or None
-        Further factors of x, one for each column of Phi; None stands for 1.
+    columns : array, or None
+        Further factors of x, one for each column of the scaled problem; None stands for 1.
+    kept : array of bool, shape (n,), or None
+        The columns that the scaled problem has; None stands for all.
     """
 
     x: Array | None
     y: Array | None
     columns: Array | None = None
+    kept: BoolArray | None = None
 
     def original(self, x: Array) -> Array:
         """Express solutions of the scaled problem in the original units.
@@ -289,7 +295,27 @@ class Units:
             Solutions of the original problem.
         """
         x = x if self.x is None else x * self.x[:, None]
-        return x if self.columns is None else x * self.columns
+        return self.widened(x if self.columns is None else x * self.columns)
+
+    def widened(self, x: Array) -> Array:
+        """Insert zeros at the columns that were left out.
+
+        Parameters
+        ----------
+        x : array, shape (batch, columns of the scaled problem)
+            Values of the entries.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            The same values, and zeros.
+        """
+        if self.kept is None:
+            return x
+        # Columns that were left out are taken from a zero at the end.
+        xp = namespace(x)
+        places = np.where(self.kept, np.cumsum(self.kept) - 1, x.shape[-1])
+        return xp.take(xp.concat([x, xp.zeros_like(x[..., :1])], axis=-1), from_numpy(places, x), axis=-1)
 
 
 def random_problem(

@@ -180,7 +180,8 @@ def most_likely(problem: Problem) -> IntArray:
     array of int, shape (batch,)
         The number of nonzeros.
     """
-    scaled, A = problem.take(np.arange(problem.batch)).to_scale()[0], problem.structure
+    scaled = problem.take(np.arange(problem.batch)).to_scale()[0]
+    A = scaled.structure
     gram, squares = map(to_numpy, gram_in_memory(scaled.operator))
     b, energy = map(to_numpy, correlations(scaled.operator, scaled.y))
     method = AnnealedDifferenceMap(learn_sparsity=True)
@@ -190,7 +191,7 @@ def most_likely(problem: Problem) -> IntArray:
     expected = np.count_nonzero(strength, axis=1)
     # For joint supports, the number of measurements at one time counts.
     measured, n = problem.operator.shape[0], squares.size
-    m = measured * n // problem.operator.shape[1]
+    m = measured * n // scaled.operator.shape[1]
     largest = min(m - 1, n, math.isqrt(int(SAMPLED["recovery"] * m)))
     order = np.argsort(-strength, axis=1, kind="stable")[:, :largest]
     cold = np.full(COUNTED, FLOOR)

@@ -141,7 +141,7 @@ class Operator(ABC):
     @property
     def factor_seconds(self) -> float:
         """Time spent so far on computations that depend on Phi alone, in seconds, scaled copies included."""
-        copies = (self.__dict__.get(name, self) for name in ("unit_columns", "to_scale"))
+        copies = (self.__dict__.get(name, self) for name in ("nonzero_columns", "unit_columns", "to_scale"))
         return self._seconds + float(sum(copy.factor_seconds for copy in copies if copy is not self))
 
     @cached_property
@@ -192,6 +192,11 @@ class Operator(ABC):
     def copies(self) -> IntArray:
         """The first of the columns that are multiples of each column, shape (n,), for dense operators only."""
         raise NotImplementedError
+
+    @cached_property
+    def nonzero_columns(self) -> Operator:
+        """Phi without its columns of zeros; the operator itself if it has none, or nothing else, or is not dense."""
+        return self
 
     @cached_property
     def unit_columns(self) -> Operator:

@@ -113,6 +113,14 @@ class DenseOperator(Operator):
         return row_norms(self.Phi.T)
 
     @cached_property
+    def nonzero_columns(self) -> Operator:
+        """Phi without its columns of zeros; the operator itself if it has none, or nothing else."""
+        kept = np.flatnonzero(self.column_norms > 0)
+        if kept.size in (0, self.shape[1]):
+            return self
+        return DenseOperator(take_rows(self.Phi.T, kept).T, self.rank_tol)
+
+    @cached_property
     def coherence(self) -> float:
         """Largest absolute cosine between two columns of Phi, estimated from 256 of them where there are more."""
         start = time.perf_counter()

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import files
-from ..backend.arrays import IntArray, NumpyArray, from_numpy, is_numpy, namespace, to_numpy
+from ..backend.arrays import Array, IntArray, NumpyArray, from_numpy, is_numpy, namespace, to_numpy
 from ..backend.checks import LONGEST, InputError, within
 from ..backend.norms import norm
 from ..backend.rng import generator
 from ..backend.writing import check_writable
+from ..operators import Operator
 from .result import DETAILS
 from .trace import Trace
 
@@ -147,7 +148,7 @@ class Checkpoint:
 
     def _finished(self, arrays: Arrays, prefix: str, iteration: int) -> dict[str, Any]:
         """Return the saved arrays of a group of finished rows, validated."""
-        problem, n = self.run.problem, self.run.problem.operator.shape[1]
+        problem, n = self.run.problem, self.run.scaled.operator.shape[1]
         rows = _expect(arrays, f"{prefix}rows", (-1,), np.int64)
         x = _expect(arrays, f"{prefix}x", (rows.size, n), to_numpy(problem.y).dtype)
         dtype = to_numpy(self.run.state.state.criterion).dtype
@@ -248,16 +249,18 @@ def _identity(run: Run, trace: Trace, tol: float) -> str:
 def _response(run: Run) -> NumpyArray:
     """Apply Phi to a fixed random vector, which identifies Phi whatever kind of operator it is.
 
-    States hold coordinates in the basis of Phi's row space, so the image of the vector in this basis, if in use, is
-    included.
+    States hold coordinates in the basis of the scaled Phi's row space, so the image of such a vector in this basis, if
+    in use, is included.
     """
-    problem = run.problem
-    operator = problem.operator
-    probe = from_numpy(generator(0).standard_normal((1, operator.shape[1])), problem.y)
-    probe = namespace(probe).astype(probe, problem.y.dtype)
-    responses = [to_numpy(operator.forward(probe))]
-    if "pseudo_inverse" in vars(run.scaled.operator):
-        responses.append(to_numpy(run.scaled.operator.pseudo_inverse.image(probe)))
+
+    def probe(operator: Operator) -> Array:
+        drawn = from_numpy(generator(0).standard_normal((1, operator.shape[1])), run.problem.y)
+        return namespace(drawn).astype(drawn, run.problem.y.dtype)
+
+    given, scaled = run.problem.operator, run.scaled.operator
+    responses = [to_numpy(given.forward(probe(given)))]
+    if "pseudo_inverse" in vars(scaled):
+        responses.append(to_numpy(scaled.pseudo_inverse.image(probe(scaled))))
     return np.concatenate(responses, axis=1)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from ...backend.parallel import compiled
 
-# Log-odds below which a column counts as impossible, and the smallest squared distance of a column from the others.
+# Log-odds below which a column counts as impossible, and the smallest squared distance of a column from the others,
+# relative to its squared norm.
 HOPELESS, NEAREST = -40.0, 1e-9
 
 
@@ -29,11 +30,16 @@ def average(half, ridge, variance, coherent, gram, V, pivots, values, c, squares
     sums : (3, n), receives means, second moments and probabilities
     """
     s, n = gram.shape
-    outside, left = np.ones(n, np.bool_), squares + ridge
+    outside, left, shortest = squares > 0, squares + ridge, np.max(squares)
     odds, places = np.empty(n), np.empty(n, np.int64)
     z, D = np.empty(n, gram.dtype), np.empty(n)
     for i in range(s):
         outside[support[i]] = False
+    for j in range(n):
+        if outside[j]:
+            shortest = min(shortest, squares[j])
+    # No distance has a smaller logarithm.
+    lowest = half * np.log(NEAREST * shortest)
     for i in range(s):
         limit, own = coherent * coherent * squares[support[i]], gram[i]
         for j in range(n):
@@ -49,12 +55,14 @@ def average(half, ridge, variance, coherent, gram, V, pivots, values, c, squares
         level = half * (strength * pivot / variance + np.log(pivot))
         count, total = 0, 1.0
         for j in range(n):
+            if not outside[j]:
+                continue
             v = V[i, j]
-            distance = max(left[j] + (v.real * v.real + v.imag * v.imag) / pivot, NEAREST)
+            distance = max(left[j] + (v.real * v.real + v.imag * v.imag) / pivot, NEAREST * squares[j])
             t = c[j] + np.conj(v) * amount
             score = half * (t.real * t.real + t.imag * t.imag) / (variance * distance) - level
             # The logarithm is computed only where it can matter.
-            if score - half * np.log(NEAREST) > HOPELESS and outside[j]:
+            if score - lowest > HOPELESS:
                 score -= half * np.log(distance)
                 if score > HOPELESS:
                     odds[count], places[count] = np.exp(min(score, 700.0)), j
