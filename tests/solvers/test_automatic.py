@@ -80,6 +80,24 @@ class TestMessages:
         likely = chances > 0.7
         assert abs((x != 0)[likely].mean() - chances[likely].mean()) < 0.15
 
+    @pytest.mark.parametrize(("s", "snr_db"), [(30, 20), (55, 60)])
+    def test_too_few_nonzeros_are_allowed(self, s, snr_db):
+        """Most of the 60 nonzeros are certain, but the probabilities add up to s even so."""
+        problem = sparsect.random_problem(200, 400, 60, snr_db, batch=4, rng=1)
+        result = sparsect.recover(problem.Phi, problem.y, s, check_fit=False)
+        np.testing.assert_allclose(result.inclusion_probability.sum(axis=1), s, rtol=1e-6)
+
+    @pytest.mark.parametrize(("s", "snr_db", "source"), [(10, 60, "direct"), (60, 40, "messages")])
+    def test_deviations_in_single_precision(self, s, snr_db, source):
+        problem = sparsect.random_problem(200, 400, s, snr_db, batch=4, rng=s)
+        double = sparsect.recover(problem.Phi, problem.y, s)
+        single = sparsect.recover(problem.Phi.astype(np.float32), problem.y.astype(np.float32), s)
+        assert set(single.source) == {source}
+        there = problem.x != 0
+        ratio = single.standard_deviation[there] / double.standard_deviation[there]
+        assert np.median(ratio) == pytest.approx(1, abs=0.02)
+        assert (np.abs(ratio - 1) < 0.2).all()
+
     def test_an_unknown_number_of_nonzeros_has_probabilities_too(self, rng):
         Phi = rng.standard_normal((60, 150))
         x, y = measured(rng, Phi, 6, 0.1, batch=4)
@@ -241,6 +259,27 @@ def test_equal_columns_share_the_probability(rng, dtype, noise):
     np.testing.assert_allclose(result.standard_deviation[[3, 50, 51]], expected, rtol=0.1)
 
 
+def test_a_nonzero_between_two_equal_columns():
+    """The pursuit takes a mixture of two columns for one of them, which has a copy: its mean has both."""
+    rng = np.random.default_rng(1587)
+    Phi = rng.standard_normal((100, 200))
+    places = rng.choice(100, 24, replace=False)
+    first, second = places[:2]
+    Phi /= np.linalg.norm(Phi, axis=0)
+    Phi[:, 199] = Phi[:, first] + Phi[:, second] + rng.uniform(0.3, 1.2) * Phi[:, 197]
+    Phi[:, 199] /= np.linalg.norm(Phi[:, 199])
+    Phi[:, 198] = Phi[:, first]
+    x = np.zeros(200)
+    x[places] = rng.choice([-1, 1], 24) * rng.uniform(0.3, 1, 24)
+    x[first], x[second] = rng.uniform(0.5, 1.5), rng.uniform(0.5, 1.5)
+    y = Phi @ x
+    noise = rng.standard_normal(100)
+    y += 10 ** rng.uniform(-4, -1.3) * noise
+    result = sparsect.recover(Phi, y, 24)
+    assert result.inclusion_probability[[first, 198]].sum() == pytest.approx(1, abs=0.1)
+    assert result.residual_norm < 0.3 * np.linalg.norm(y)
+
+
 def test_chains_that_disagree_are_not_sure(rng):
     """Columns near a subspace: of probabilities above 0.9, 86 % would be right if the best chain alone were trusted."""
     said, true = [], []
@@ -372,6 +411,33 @@ class TestScaleOfColumns:
             x = sparsect.recover(Phi, problem.y, 4, method, max_iter=50).x
             assert np.isfinite(x).all()
             assert not x[:, ::7].any()
+
+    @pytest.mark.parametrize("method", sparsect.METHODS)
+    def test_further_columns_of_zeros_change_nothing(self, rng, method):
+        problem = sparsect.random_problem(60, 120, 10, snr_db=15, batch=4, rng=rng)
+        places = np.sort(rng.choice(240, 120, replace=False))
+        wide = np.zeros((60, 240))
+        wide[:, places] = problem.Phi
+        few, many = (sparsect.recover(Phi, problem.y, 10, method, max_iter=100) for Phi in (problem.Phi, wide))
+        np.testing.assert_allclose(many.x[:, places], few.x, atol=1e-6)
+        assert np.count_nonzero(many.x) == np.count_nonzero(few.x)
+        np.testing.assert_array_equal(many.support, many.x != 0)
+        np.testing.assert_allclose(many.residual_norm, few.residual_norm, atol=1e-6)
+        for name in ("inclusion_probability", "standard_deviation"):
+            expected, found = getattr(few, name), getattr(many, name)
+            assert (expected is None) == (found is None)
+            if expected is not None:
+                np.testing.assert_allclose(found[:, places], expected, atol=1e-6)
+                assert found.sum() == pytest.approx(expected.sum())
+
+    def test_more_nonzeros_than_columns_that_are_not_zero(self, rng, tmp_path):
+        Phi = np.zeros((8, 12))
+        Phi[:, [2, 5, 6]] = rng.standard_normal((8, 3))
+        x = np.zeros((2, 12))
+        x[:, [2, 5, 6]] = rng.standard_normal((2, 3))
+        for _ in range(2):
+            result = sparsect.recover(Phi, x @ Phi.T, 10, "difference-map", checkpoint=tmp_path / "run.npz")
+            np.testing.assert_allclose(result.x, x, atol=1e-9)
 
     def test_norms_of_many_columns_are_estimated(self, rng):
         factors = 10.0 ** rng.uniform(-2, 2, 3000)

@@ -10,8 +10,9 @@ from ...kernels.thresholding import Structure
 from ..vamp import expected_share
 from .state import AnnealedState
 
-# Newton steps for the odds of nonzeros given their number, and the longest step of the log odds.
-NEWTON, STRIDE = 12, 3.0
+# Newton steps for the odds of nonzeros given their number, and the longest step of the log odds: enough to cross twice
+# the range of the log odds of a double.
+NEWTON, STRIDE = 30, 3.0
 # Answers are corrected up to this expected number of nonzeros, relative to the known one: rows that expect more have
 # not found x.
 EXCESS = 1.25
@@ -49,18 +50,22 @@ def of_messages(
     if search.gamma is None:
         return x, unknown, unknown
     kappa = 1.0 if is_complex(x) else 0.5
-    mean, _, active, power = posterior(search.r, search.gamma, search.density, search.variance, kappa, structure)
+    # In single precision, nothing would be left of the small difference of two moments.
+    double, single = xp.complex128 if is_complex(x) else xp.float64, unknown.dtype
+    gamma, density, variance = (xp.astype(part, xp.float64) for part in (search.gamma, search.density, search.variance))
+    mean, _, active, power = posterior(xp.astype(search.r, double), gamma, density, variance, kappa, structure)
     share, sound = xp.ones_like(active), xp.ones_like(active, dtype=xp.bool)
     if sized and 0 < sum(structure.counts) < structure.layout.count:
         share, sound = _share_given_size(active, structure)
     rows = search.passes_messages[:, None]
     is_mean = rows & xp.all(x == search.sparse, axis=-1)[:, None]
-    variance = xp.clip(share * power - xp.abs(share * mean) ** 2, 0.0, None)
+    spread = xp.sqrt(xp.clip(share * power - xp.abs(share * mean) ** 2, 0.0, None))
     # A point of both sets has found the places of its nonzeros.
     certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)
     exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
-    corrected = xp.where(is_mean & sound, share * x, x)
-    return corrected, xp.where(rows, share * active, certain), xp.where(rows, xp.sqrt(variance), exact)
+    corrected = xp.where(is_mean & sound, xp.astype(share, single) * x, x)
+    inclusion, deviation = xp.astype(share * active, single), xp.astype(spread, single)
+    return corrected, xp.where(rows, inclusion, certain), xp.where(rows, deviation, exact)
 
 
 def expects_few(search: AnnealedState, structure: Structure) -> Array:

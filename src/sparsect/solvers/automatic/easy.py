@@ -87,8 +87,12 @@ def solve_easy(problem: Problem) -> Easy:
             places = np.flatnonzero(x[row])
             if not np.array_equal(places, np.sort(support)):
                 # The mean may have found the right column where the pursuit took a wrong one for a small nonzero.
-                own = Phi[:, places].T
-                values, rest = _fit(own, own.conj() @ own.T, y, exact)
+                own = Phi[:, places].T.astype(np.result_type(data, np.float64))
+                products = own.conj() @ own.T
+                if grow(products, own.conj() @ y, places.size).size < places.size:
+                    # A nonzero that may belong to either of two equal columns.
+                    continue
+                values, rest = _fit(own, products, y, exact)
                 if np.linalg.norm(rest) <= exact:
                     x[row, places], deviation[row], inclusion[row] = values, 0.0, x[row] != 0
     return Easy(x, deviation, inclusion, solved)
@@ -150,7 +154,7 @@ def _posterior(Phi: Any, norms: Any, support: Any, values: Any, correlations: An
     """
     s = support.size
     half, ridge = 1.0 if np.iscomplexobj(values) else 0.5, variance / float(np.mean(np.abs(values) ** 2))
-    gram = Phi[:, support].conj().T @ Phi
+    gram = (Phi[:, support].conj().T @ Phi).astype(values.dtype)
     H = np.linalg.inv(gram[:, support] + ridge * np.eye(s))
     values = values - ridge * (H @ values)
     settings = half, ridge, variance, COHERENT
