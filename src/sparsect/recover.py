@@ -263,7 +263,7 @@ def _from_incomplete(
         noise_std = to_numpy(floating("noise_std", noise_std))
     if noise_norm is not None:
         noise_norm = np.broadcast_to(to_numpy(Problem(np.eye(1), np.ones((batch, 1)), 0, noise_norm).noise_norm), batch)
-    budget, sizes = options["max_seconds"], np.ones(batch)
+    budget, sizes = options["max_seconds"], np.ones((batch, 1))
 
     def rows_of(y: Array, rows: IntArray, kept: IntArray) -> Result:
         weights = noise_std
@@ -271,13 +271,17 @@ def _from_incomplete(
             weights = noise_std[kept] if noise_std.ndim == 1 else noise_std[np.ix_(kept, kept)]
         measured = operator if kept.size == m else select_rows(operator, kept)
         white = y if weights is None else whitened(measured, y, weights)[1]
-        sizes[rows] = row_norms(namespace(white).reshape(floating("y", white), (rows.size, -1)))
+        sizes[rows, 0] = row_norms(namespace(white).reshape(floating("y", white), (rows.size, -1)))
         limits = {"check_fit": False, "max_seconds": None if budget is None else budget * rows.size / batch}
         return solved(measured, y, weights, None if noise_norm is None else noise_norm[rows], **options | limits)
 
     result = recover_measured(rows, mask, rows_of)
     if options["check_fit"] and not (isinstance(sparsity, int) and sparsity == 0):
-        warn((), poor_fits(Problem(np.eye(1), sizes[:, None], 1, noise_norm), solver, result))
+        # One row with the norms of the columns stands for Phi, and one entry with the norm of y for each y.
+        dtype, entries = to_numpy(result.residual_norm).dtype, int(np.prod(result.x.shape[1:]))
+        lengths = np.resize(operator.column_norms, entries) if operator.is_dense else np.ones(1)
+        stand_in = Problem(lengths[None, :].astype(dtype), sizes.astype(dtype), 1, noise_norm)
+        warn((), poor_fits(stand_in, solver, result))
     return result.first() if rows is not data else result
 
 

@@ -639,6 +639,17 @@ class TestMissingData:
         for operator in (Phi, aslinearoperator(Phi)):
             np.testing.assert_allclose(recover(operator, y, mask=mask, noise_std=std, **options).x, expected, atol=1e-6)
 
+    def test_warnings_are_those_without_a_mask(self, rng):
+        """Single precision allows a larger residual, and deviations count in units of columns of norm 1."""
+        problem = sparsect.random_problem(40, 80, 4, snr_db=45, batch=3, rng=rng)
+        Phi, y = problem.Phi.astype(np.float32), problem.y.astype(np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            recover(Phi, y, 4, noise_norm=1e-5)
+            recover(Phi, y, 4, noise_norm=1e-5, mask=np.zeros(40, dtype=bool))
+        with pytest.warns(sparsect.PoorFitWarning, match="times noise_norm"):
+            recover(problem.Phi, problem.y, 4, noise_norm=1e-5, mask=np.zeros(40, dtype=bool))
+
     def test_arguments_for_all_rows_are_checked_first(self, rng):
         _, Phi, y, _ = signals(rng, "nonnegative")
         mask = rng.random(y.shape) < 0.1
@@ -895,6 +906,20 @@ class TestCoherentColumns:
         assert (np.abs(result.x - x) <= 6 * result.standard_deviation + 1e-6).all()
         alone = recover(Phi, y[1], chosen)
         np.testing.assert_allclose(alone.x, result.x[1], atol=1e-9)
+
+    def test_rows_with_groups_of_several_sizes_do_not_depend_on_the_batch(self, rng):
+        place = np.arange(150)
+        Phi = np.exp(-0.5 * ((place[:, None] - place[None, :]) / 4) ** 2)
+        labels = np.repeat(np.arange(50), np.tile([1, 2, 3, 4, 5], 10))
+        x = np.zeros((12, 150))
+        for row in x:
+            row[np.isin(labels, rng.choice(50, 5, replace=False))] = 1.0
+        x *= rng.standard_normal(x.shape)
+        y = x @ Phi.T + 0.01 * rng.standard_normal((12, 150))
+        result = recover(Phi, y, sets.GroupSparse(5, labels), check_fit=False)
+        for row, expected in zip(y, result.x, strict=True):
+            alone = recover(Phi, row, sets.GroupSparse(5, labels), check_fit=False)
+            np.testing.assert_allclose(alone.x, expected, atol=1e-6 * np.linalg.norm(expected))
 
     def test_the_number_of_groups_is_found(self, rng, Phi):
         x, labels = np.zeros((4, 200)), np.arange(200) // 4

@@ -50,8 +50,8 @@ def mean_given_support(
     places = np.where(np.take_along_axis(inside, order, axis=-1), order, n)
     gram = np.pad(gram, ((0, 1), (0, 1)))
     data = np.pad(b.reshape(batch, times, n), ((0, 0), (0, 0), (0, 1))).swapaxes(1, 2)[rows[:, None], places]
-    half, s = 1.0 if np.iscomplexobj(b) else 0.5, count * times
-    noise = np.maximum(misfit / max(problem.operator.shape[0] - s, 1), TINY)
+    half, s = 1.0 if np.iscomplexobj(b) else 0.5, times * np.count_nonzero(inside, axis=-1).max(axis=0).clip(1)
+    noise = np.maximum(misfit / np.maximum(problem.operator.shape[0] - s, 1), TINY)
     slab = np.maximum(np.sum(square, axis=1) / s, TINY)
     ridge = np.maximum(noise / slab, RIDGE * np.abs(gram).max())
     equations = gram[places[..., :, None], places[..., None, :]] + ridge[:, None, None] * np.eye(count)
