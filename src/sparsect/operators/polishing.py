@@ -7,7 +7,7 @@ from math import comb
 
 import numpy as np
 
-from ..backend.arrays import Array, namespace, placed, to_numpy
+from ..backend.arrays import Array, from_numpy, namespace, placed, take_rows, to_numpy
 from ..backend.norms import norm
 from ..kernels.supports import best_of_all, best_pair, exchange, swap, wide
 from ..kernels.thresholding import Kind, Structure, project
@@ -60,6 +60,31 @@ def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tupl
     # A row without nonzeros has nothing to exchange, but any column would lower its residual.
     empty = ~to_numpy(namespace(polished).any(polished != 0, axis=-1)) & (to_numpy(norm(y)) > 0)
     return polished, swaps, optimal & ~empty
+
+
+def polish_each_size(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
+    """Polish the supports of ``x``, each of which keeps its number of nonzeros.
+
+    Parameters
+    ----------
+    operator, y, x, structure
+        As for :func:`polish`.
+
+    Returns
+    -------
+    x, swaps, optimal : array
+        As for :func:`polish`.
+    """
+    polished, swaps = namespace(x).asarray(x, copy=True), np.zeros(x.shape[0], dtype=np.int64)
+    optimal = np.zeros(x.shape[0], dtype=bool)
+    sizes = np.count_nonzero(to_numpy(structure.unit_scores(x, x)), axis=-1)
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        some, signals = take_rows(y, rows), take_rows(x, rows)
+        polished[from_numpy(rows, x)], swaps[rows], optimal[rows] = polish(
+            operator, some, signals, structure.resized(int(size))
+        )
+    return polished, swaps, optimal
 
 
 def _polish_columns(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:

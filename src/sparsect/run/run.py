@@ -137,7 +137,9 @@ class Run:
         """
         x, details = self.solver.answer(problem, state)
         if self.polish:
-            x, swaps, optimal = polishing.polish(problem.operator, problem.y, x, problem.structure)
+            learned = self.solver.finds_sparsity and not problem.structure.leveled
+            polished = polishing.polish_each_size if learned else polishing.polish
+            x, swaps, optimal = polished(problem.operator, problem.y, x, problem.structure)
             details = details | {"swaps": swaps, "swap_optimal": optimal}
             unknown = from_numpy(swaps > 0, x)[:, None]
             for name in {"inclusion_probability", "standard_deviation"} & details.keys():
