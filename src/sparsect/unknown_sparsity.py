@@ -38,9 +38,11 @@ COOLING, COUNTED = 100, 100
 # A chain that fills this part of its slots would take more if it had them.
 CROWDED = 0.9
 # Groups are added until their likelihood has not risen for so many of them.
-PATIENCE = 2
-# A smaller number of places for joint supports is taken if its log-likelihood is higher by this.
+PATIENCE = 4
+# Another number of nonzeros is taken if its log-likelihood is higher by this.
 SURELY = 10.0
+# With more nonzeros for each measurement, a chain may have explained noise.
+MANY = 0.25
 # What is added to squared residuals at the beginning, relative to ||y||^2.
 HOT = 0.1
 
@@ -135,7 +137,7 @@ def _noise(problem: Problem, parts: list[tuple[IntArray, Result]]) -> IntArray:
     for rows, part in parts:
         residual[rows] = to_numpy(part.residual_norm).reshape(rows.size)
     chance = by_chance(problem.operator.adjoint(problem.y), problem.operator.shape[0])
-    return np.flatnonzero((size > 0) & (residual**2 >= (1 - chance) * size**2))
+    return np.flatnonzero((size > 0) & (residual >= math.sqrt(1 - chance) * size))
 
 
 def _most(problem: Problem) -> int:
@@ -204,7 +206,24 @@ def most_likely(problem: Problem) -> IntArray:
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]
-    return likely if problem.times in (None, 1) else _without_excess(problem, likely)
+    if problem.times not in (None, 1):
+        return _without_excess(problem, likely)
+    many = np.flatnonzero(likely > MANY * m)
+    if many.size:
+        likely[many[_is_noise(scaled.take(many), likely[many])]] = 0
+    return likely
+
+
+def _is_noise(problem: Problem, likely: IntArray) -> BoolArray:
+    """Whether none of one or two nonzeros are as likely as nothing, and ``likely`` ones are far less likely.
+
+    A chain with almost as many nonzeros as there are measurements explains all of y, and may stay there.
+    """
+    nothing, one, two = (_evidence(problem.take(np.arange(likely.size), count)) for count in range(3))
+    many = np.empty(likely.size)
+    for count, rows in _groups(np.arange(likely.size), likely):
+        many[rows] = _evidence(problem.take(rows, int(count)))
+    return np.asarray((nothing >= np.maximum(one, two)) & (nothing > many + SURELY))
 
 
 def _without_excess(problem: Problem, likely: IntArray) -> IntArray:
@@ -231,13 +250,15 @@ def most_likely_groups(problem: Problem) -> IntArray:
     Returns
     -------
     array of int, shape (batch,)
-        The number of groups, at most as many as have m / 2 entries.
+        The number of groups, at most as many as may have m / 2 entries.
     """
     problem = problem.to_scale()[0]
     size, m = row_norms(problem.y) ** 2, (2 if is_complex(problem.y) else 1) * problem.operator.shape[0]
     highest = -m / 2 * np.log(np.maximum(size, np.finfo(np.float64).tiny)) + math.lgamma(m / 2)
     likely, since = np.zeros(problem.batch, dtype=np.int64), np.zeros(problem.batch, dtype=np.int64)
-    for count in range(1, _most(problem) // 2 + 1):
+    entries = np.cumsum(np.sort(problem.structure.layout.sizes))
+    most = int(np.count_nonzero(2 * entries <= problem.operator.shape[0]))
+    for count in range(1, max(1, most) + 1):
         rows = np.flatnonzero((since < PATIENCE) & (size > 0))
         if not rows.size:
             break
@@ -245,7 +266,7 @@ def most_likely_groups(problem: Problem) -> IntArray:
         better = score > highest[rows]
         highest[rows[better]], likely[rows[better]] = score[better], count
         since[rows] = np.where(better, 0, since[rows] + 1)
-    return np.maximum(likely, 1)
+    return likely
 
 
 def _evidence(problem: Problem) -> FloatArray:

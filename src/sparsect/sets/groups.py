@@ -47,7 +47,9 @@ class GroupSparse(SignalSet):
 
     @cached_property
     def _layout(self) -> Layout:
-        return Layout(self.groups.size, self.groups)
+        # Groups of one entry each are entries.
+        alone = self.groups.max() + 1 == self.groups.size
+        return Layout(self.groups.size, None if alone else self.groups)
 
     def structure(self, n: int) -> Structure:
         """Return the form of the set that the kernels use."""

@@ -79,7 +79,8 @@ def solve_easy(problem: Problem) -> Easy:
         if correlations is None:
             x[row, support], inclusion[row, support], solved[row] = values, 1.0, True
             continue
-        variance = max(left**2 / max(m - s, 1), float(noise_norm[row]) ** 2 / m)
+        # More noise than y has means the same, and its square might overflow.
+        variance = max(left**2 / max(m - s, 1), min(float(noise_norm[row]), size) ** 2 / m)
         found = _posterior(Phi, norms, support, values, correlations, variance) if len(support) else None
         if found is not None:
             x[row], deviation[row], inclusion[row] = found
