@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,7 +200,8 @@ class Problem:
             Whether to bring the columns of Phi to one norm. Columns of zeros are left out if Phi is dense and only the
             number of nonzeros is limited; otherwise they are unchanged.
         powers : bool, optional
-            Whether to divide Phi and the rows of y by powers of two near their sizes, which does not round.
+            Whether to divide Phi and the rows of y by powers of two near their sizes, which does not round. If no entry
+            of x may be positive, y also changes its sign, so that none may be negative.
 
         Returns
         -------
@@ -212,12 +214,16 @@ class Problem:
         # A set of the user's own has units of its own.
         own = self.structure.nearest is not None
         columns, powers = columns and not own, powers and not own
+        if powers and self.structure.nonpositive:
+            mirrored = self._replaced(y=-like, x=None, structure=self.structure.mirrored)
+            scaled, factors = mirrored.to_scale(columns)
+            return scaled, dataclasses.replace(factors, sign=-1)
         scaled, given, kept = self, self.operator, None
         if columns and self.structure.plain and given.nonzero_columns is not given:
             kept = given.column_norms > 0
             given = given.nonzero_columns
             n = given.shape[1]
-            scaled = self._replaced(operator=given, x=None, structure=as_structure(min(self.sparsity, n), n))
+            scaled = scaled._replaced(operator=given, x=None, structure=as_structure(min(self.sparsity, n), n))
         operator = given.unit_columns if columns else given
         norms = None if operator is given else np.where(given.column_norms > 0, given.column_norms, 1)
         with np.errstate(over="ignore"):
@@ -274,12 +280,15 @@ class Units:
         Further factors of x, one for each column of the scaled problem; None stands for 1.
     kept : array of bool, shape (n,), or None
         The columns that the scaled problem has; None stands for all.
+    sign : int
+        A further factor of x and y.
     """
 
     x: Array | None
     y: Array | None
     columns: Array | None = None
     kept: BoolArray | None = None
+    sign: int = 1
 
     def original(self, x: Array) -> Array:
         """Express solutions of the scaled problem in the original units.
@@ -294,6 +303,7 @@ class Units:
         array, shape (batch, n)
             Solutions of the original problem.
         """
+        x = x if self.sign == 1 else self.sign * x
         x = x if self.x is None else x * self.x[:, None]
         return self.widened(x if self.columns is None else x * self.columns)
 

@@ -87,7 +87,7 @@ class Snapshot:
         details, units = self._answer[1], self._run.units
         for name, convert in (("standard_deviation", units.original), ("inclusion_probability", units.widened)):
             if name in details:
-                details = details | {name: convert(details[name])}
+                details = details | {name: abs(convert(details[name]))}
         return {name: self._shaped(value) if value.ndim > 1 else value for name, value in details.items()}
 
     @cached_property

@@ -188,6 +188,11 @@ class Structure:
         return self.low is not None and not self.low.any()
 
     @property
+    def nonpositive(self) -> bool:
+        """Whether entries are bounded by zero from above, and somewhere by less from below."""
+        return self.high is not None and not self.high.any() and not self.nonnegative
+
+    @property
     def clips(self) -> bool:
         """Whether entries have bounds other than zero."""
         return self.bounded and not self.scalable
@@ -256,6 +261,13 @@ class Structure:
             The structure.
         """
         return self if counts == self.counts else dataclasses.replace(self, counts=counts)
+
+    @property
+    def mirrored(self) -> Structure:
+        """The structure of points multiplied by -1."""
+        if self.low is None or self.high is None:
+            return self
+        return dataclasses.replace(self, low=0 - self.high, high=0 - self.low)
 
     def scaled(self, factors: FloatArray) -> Structure:
         """Return the structure of points whose entries are multiplied by positive numbers.

@@ -60,9 +60,11 @@ def of_messages(
     rows = search.passes_messages[:, None]
     is_mean = rows & xp.all(x == search.sparse, axis=-1)[:, None]
     spread = xp.sqrt(xp.clip(share * power - xp.abs(share * mean) ** 2, 0.0, None))
-    # A point of both sets has found the places of its nonzeros.
-    certain = xp.where(search.closed[:, None], xp.astype(x != 0, unknown.dtype), unknown)
-    exact = xp.where(search.closed[:, None], xp.zeros_like(unknown), unknown)
+    # A point of both sets has found the places of its nonzeros, unless as many of more columns fit any y.
+    rank = search.image.shape[-1]
+    found = search.closed[:, None] & (structure.size < rank or rank == x.shape[-1])
+    certain = xp.where(found, xp.astype(x != 0, unknown.dtype), unknown)
+    exact = xp.where(found, xp.zeros_like(unknown), unknown)
     corrected = xp.where(is_mean & sound, xp.astype(share, single) * x, x)
     inclusion, deviation = xp.astype(share * active, single), xp.astype(spread, single)
     return corrected, xp.where(rows, inclusion, certain), xp.where(rows, deviation, exact)
