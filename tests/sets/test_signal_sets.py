@@ -122,6 +122,9 @@ TAKEN["bounded"] = TAKEN["groups"] = TAKEN["nonnegative"]
 TAKEN["levels"] = TAKEN["nonnegative"] - {"admm", "omp", "ormp"}
 
 
+GROUPS_OF_THREE = sets.GroupSparse("auto", np.arange(60) // 3)
+
+
 class TestRecovery:
     @pytest.mark.parametrize("method", sorted(TAKEN["nonnegative"] - {"admm"}))
     @pytest.mark.parametrize("kind", TAKEN)
@@ -281,7 +284,49 @@ class TestJoint:
             recover(data[0], np.ones(shape), sets.JointSparse(6))
 
 
+@pytest.mark.parametrize("size", [8, "auto"])
+@pytest.mark.parametrize("method", ["auto", "annealed-difference-map"])
+def test_nonpositive_is_the_mirror_image_of_nonnegative(rng, size, method):
+    _, Phi, y, _ = signals(rng, "nonnegative")
+    above = recover(Phi, y, sets.Sparse(size, low=0), method, polish=True)
+    below = recover(Phi, -y, sets.Sparse(size, high=0), method, polish=True)
+    np.testing.assert_array_equal(below.x, -above.x)
+    np.testing.assert_array_equal(below.standard_deviation, above.standard_deviation)
+    np.testing.assert_array_equal(below.inclusion_probability, above.inclusion_probability)
+    np.testing.assert_allclose(below.residual_norm, np.linalg.norm(below.x @ Phi.T + y, axis=1), atol=1e-9)
+
+
 class TestUnknownSize:
+    def test_noise_has_no_groups(self, rng):
+        """One of 20 groups explains some of the noise, but not more than chance does."""
+        with pytest.warns(sparsect.PoorFitWarning, match="stand out from the noise"):
+            result = recover(rng.standard_normal((40, 60)), rng.standard_normal((30, 40)), GROUPS_OF_THREE)
+        assert np.mean(result.support.any(axis=1)) < 0.2
+
+    @pytest.mark.parametrize("noise", [0.0, 1e-3])
+    def test_many_small_groups_beside_large_ones(self, rng, noise):
+        Phi, labels = rng.standard_normal((40, 80)), np.r_[np.zeros(60, dtype=int), np.arange(1, 21)]
+        x = np.zeros(80)
+        x[60:68] = [1, -2, 1.5, 3, -1, 2, 1, -1.5]
+        result = recover(Phi, Phi @ x + noise * rng.standard_normal(40), sets.GroupSparse("auto", labels))
+        np.testing.assert_array_equal(result.support, x != 0)
+
+    def test_groups_of_one_entry_are_entries(self, rng):
+        Phi, x = rng.standard_normal((40, 80)), np.zeros((10, 80))
+        for row in x:
+            row[rng.choice(80, 10, replace=False)] = rng.standard_normal(10)
+        result = recover(Phi, x @ Phi.T, sets.GroupSparse("auto", rng.permutation(80)))
+        np.testing.assert_array_equal(result.x, recover(Phi, x @ Phi.T, "auto").x)
+
+    def test_positive_features_keep_their_number(self, rng):
+        """Polishing adds no nonzeros: the number is learned, not given."""
+        Phi, y = rng.standard_normal((100, 50)), rng.standard_normal((10, 100))
+        options = {"check_fit": False, "refit": True}
+        plain, polished = (
+            recover(Phi, y, sets.Sparse("auto", nonnegative=True), polish=flag, **options) for flag in (False, True)
+        )
+        np.testing.assert_array_equal(polished.support.sum(axis=1), plain.support.sum(axis=1))
+
     def test_the_number_is_found(self, rng):
         for kind, sized in (("nonnegative", lambda c: sets.Sparse("auto", nonnegative=True)),
                             ("groups", lambda c: sets.GroupSparse("auto", c.groups))):  # fmt: skip

@@ -106,6 +106,30 @@ class TestMessages:
         assert (result.standard_deviation[x != 0] > 0).all()
         assert result.inclusion_probability[x == 0].mean() < 0.02
 
+    def test_a_fit_for_lack_of_equations_is_not_certain(self, rng):
+        Phi = rng.standard_normal((20, 40))
+        _, y = measured(rng, Phi, 25, 0.0, batch=5)
+        result = sparsect.recover(Phi, y, 25)
+        assert np.isnan(result.inclusion_probability).all()
+        assert np.isnan(result.standard_deviation).all()
+        assert not np.isnan(sparsect.recover(Phi[:, :15], y, 15, check_fit=False).inclusion_probability).any()
+
+    def test_noise_is_not_fitted_by_many_columns(self, rng):
+        """With few measurements, chains may find that many nonzeros explain all of y."""
+        result = sparsect.recover(rng.standard_normal((30, 80)), rng.standard_normal((60, 30)), "auto", check_fit=False)
+        assert np.mean(np.count_nonzero(result.x, axis=1) > 8) < 0.06
+
+    @pytest.mark.parametrize("size", [1e160, 1e-140])
+    def test_an_unknown_number_in_any_units(self, rng, size):
+        problem = sparsect.random_problem(40, 80, 3, rng=rng)
+        np.testing.assert_array_equal(sparsect.recover(problem.Phi, size * problem.y, "auto").support, problem.x != 0)
+
+    def test_more_noise_than_data(self, rng):
+        problem = sparsect.random_problem(60, 120, 3, rng=rng)
+        for level in (1e3, 1e300):
+            result = sparsect.recover(problem.Phi, problem.y, 3, noise_norm=level, check_fit=False)
+            assert np.isfinite(result.x).all()
+
     @pytest.mark.parametrize("coherent", [False, True])
     def test_noise_has_hardly_any_nonzeros(self, rng, coherent):
         Phi = correlated(rng, 60, 150, 0.95) if coherent else rng.standard_normal((60, 150))
