@@ -176,10 +176,26 @@ class TestSparseRegressor:
             taken += SparseRegressor().fit(X, y).support_[-1]
         assert taken <= 3
 
+    @pytest.mark.parametrize("estimator", [SparseRegressor(), SparseRegressorCV()])
+    def test_many_features_matter(self, estimator):
+        """More than are tried at first; the error is that of least squares, not several times as large."""
+        errors = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            X, coef = rng.standard_normal((150, 60)), np.zeros(60)
+            coef[:45] = rng.choice([-1, 1], 45) * rng.uniform(0.5, 1.5, 45)
+            y = X @ coef + 0.3 * np.linalg.norm(coef) * rng.standard_normal(150)
+            fits = estimator.fit(X, y).coef_, np.linalg.lstsq(X, y, rcond=None)[0]
+            errors.append([np.sum((fit - coef) ** 2) for fit in fits])
+        found, least_squares = np.mean(errors, axis=0)
+        assert found < 1.3 * least_squares
+
     def test_relative_weights(self, data):
         X, y = data[:2]
-        with pytest.warns(UserWarning, match="counts 100 samples as 1: multiply relative weights by 100"):
+        with pytest.warns(UserWarning, match="counts 100 samples as 1: if weights are relative, multiply them by 100"):
             SparseRegressor(5).fit(X, y, np.full(100, 0.01))
+        with pytest.warns(UserWarning, match="as 2e[+]03: if weights are relative, multiply them by 0.05"):
+            SparseRegressor(5).fit(X, y, np.full(100, 20.0))
 
     def test_several_targets(self):
         rng = np.random.default_rng(1)
@@ -453,6 +469,12 @@ class TestSparseRegressorCV:
         assert again.sparsity_ == 1
         groups = SparseRegressorCV([0, 1, 2], groups=np.arange(10) // 2, cv=3, max_iter=50).fit(X, Y[:, 0])
         assert groups.support_[:2].all()
+
+    def test_units_of_several_targets(self, rng):
+        X = rng.standard_normal((150, 40))
+        Y = np.stack([X[:, 0], X[:, 1:11].sum(axis=1)], axis=1) + 0.5 * rng.standard_normal((150, 2))
+        sizes = {SparseRegressorCV().fit(X, Y * [unit, 1]).sparsity_ for unit in (1e-3, 1, 1e3)}
+        assert len(sizes) == 1
 
     def test_plot(self, data):
         matplotlib = pytest.importorskip("matplotlib")

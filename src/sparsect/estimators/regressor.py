@@ -25,12 +25,12 @@ from .subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs, 
 FIRST = 16
 # A squared residual of this part of the squared norm of the targets is an exact fit.
 EXACT = 1e-14
-# Weights with a smaller mean are probably relative ones.
+# Weights with a smaller mean, or one above the inverse, are probably relative ones.
 RELATIVE = 0.1
 
 
 def largest_size(samples: float, features: int) -> int:
-    """Return the largest number of features that is tried: samples / (log features log log samples), as in abess.
+    """Return the number of features up to which all are tried: samples / (log features log log samples), as in abess.
 
     Parameters
     ----------
@@ -70,10 +70,11 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
         m sum_t log ||residual_t||^2 + s t log(m) + 2 log binomial(n, min(s, n / 2))
     """
     targets, features = equations.b.shape
-    limit, size = largest_size(samples, features), FIRST
+    limit = largest_size(samples, features)
+    most, size = max(limit, int(min(features, samples / 2))), min(FIRST, limit)
     path: list[Subset] = []
     while True:
-        path = best_subsets(equations, min(size, limit), path)
+        path = best_subsets(equations, size, path)
         s = np.arange(len(path))
         residuals = np.maximum([subset.residuals for subset in path], EXACT)
         # There are fewer subsets of most features, but they are no less complex.
@@ -81,10 +82,14 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
         ways = gammaln(features + 1) - gammaln(taken + 1) - gammaln(features - taken + 1)
         fit = samples * np.log(residuals).sum(axis=1)
         criterion = fit + targets * s * math.log(max(samples, 1.0)) + 2 * ways
+        # As many independent features as there are samples fit anything.
+        criterion[[limit < each.support.size < features and not (each.gain >= 0).any() for each in path]] = np.inf
         best = int(np.argmin(criterion))
-        if 2 * best <= size or len(path) <= size:
+        # Beyond the limit, only if the criterion still falls there.
+        larger = size < limit or (best == size < most)
+        if 2 * best <= size or len(path) <= size or not larger:
             return path[best]
-        size *= 2
+        size = min(2 * size, limit if size < limit else most)
 
 
 class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -152,8 +157,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         check_magnitude("y", Y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         count, total = np.count_nonzero(weights), weights.sum()
-        if 0 < total < RELATIVE * count:
-            advice = f"multiply relative weights by {count / total:.3g}"
+        if 0 < total < RELATIVE * count or total > count / RELATIVE:
+            advice = f"if weights are relative, multiply them by {count / total:.3g}"
             text = f"`sample_weight` counts {count} samples as {total:.3g}: {advice}"
             warnings.warn(text, UserWarning, stacklevel=3)
         self._dtype, self._single = X.dtype, Y.ndim == 1

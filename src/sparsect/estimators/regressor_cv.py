@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from .samples import Samples
 VALIDATED = 50
 # Runs of consecutive samples in a test set, whose errors are compared; samples of a run may depend on each other.
 RUNS = 10
-# How many standard errors a difference of errors has to exceed to be significant.
+# How many standard errors a difference has to exceed to be significant.
 SIGNIFICANT = 2.0
 # The largest number of names in a plot.
 LABELS = 24
@@ -50,7 +49,8 @@ class SparseRegressorCV(SubsetRegressor):
     ----------
     sizes : array of int, optional
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
-        as in abess, or to 50 if that is less.
+        as in abess, or to 50 if that is less; then twice as many, and so on, as long as the error of the largest one
+        exceeds the least error by at most two standard errors.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
         groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
@@ -146,7 +146,7 @@ class SparseRegressorCV(SubsetRegressor):
         X : array, shape (n_samples, n_features)
             The samples.
         y : array, shape (n_samples,) or (n_samples, n_targets)
-            The targets. The errors of several targets are added up, so these should have the same units.
+            The targets. If there are several, their errors are divided by their variances and averaged.
         sample_weight : array, shape (n_samples,), optional
             Weights of the samples, as for :class:`SparseRegressor`. Errors are weighted, too.
 
@@ -175,25 +175,30 @@ class SparseRegressorCV(SubsetRegressor):
                 raise reject("cv", "no fold with training and test samples", "yield some of both")
             got = "only zeros for the training or the test samples of each fold"
             raise reject("sample_weight", got, "positive for some of both")
-        sizes = self._sizes(samples, min(samples.weights[train].sum() for train, _ in splits))
+        count = min(samples.weights[train].sum() for train, _ in splits)
+        sizes, most = self._sizes(samples, count), int(min(self._most(samples), max(count - 3, 0)))
         ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
         if not ridges:
             raise reject("ridges", "an empty list", "have at least one number of at least 0")
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
-        # Errors are compared in a unit in which their squares cannot overflow.
-        unit = 2.0 ** math.frexp(float(np.abs(samples.Y).max()))[1]
-        found = [[self._errors(*fold, sizes, ridge, unit) for fold in folds] for ridge in ridges]
-        means = [np.array([sums.sum(axis=0) / weights.sum() for sums, weights in each]) for each in found]
-        least = int(np.argmin([errors.mean(axis=0).min() for errors in means]))
-        self.ridge_, errors = ridges[least], means[least]
-        mean = errors.mean(axis=0)
-        spread = errors.std(axis=0, ddof=1) / len(errors) ** 0.5 if len(errors) > 1 else np.zeros_like(mean)
-        best = int(np.argmin(mean))
+        unit = samples.targets.norms / samples.weights.sum() ** 0.5
+        while True:
+            found = [[self._errors(*fold, sizes, ridge, unit) for fold in folds] for ridge in ridges]
+            means = [np.array([sums.sum(axis=0) / weights.sum() for sums, weights in each]) for each in found]
+            least = int(np.argmin([errors.mean(axis=0).min() for errors in means]))
+            self.ridge_, errors = ridges[least], means[least]
+            mean = errors.mean(axis=0)
+            spread = errors.std(axis=0, ddof=1) / len(errors) ** 0.5 if len(errors) > 1 else np.zeros_like(mean)
+            best = int(np.argmin(mean))
+            if self.sizes is not None or sizes[-1] >= most or mean[-1] > mean[best] + SIGNIFICANT * spread[best]:
+                break
+            sizes = list(range(min(2 * sizes[-1], most) + 1))
         sums, weights = (np.concatenate(parts) for parts in zip(*found[least], strict=True))
         difference = _standard_error(sums - sums[:, [best]], weights)
         table = {"mean_error": mean, "standard_error": spread, "difference_error": difference}
         table |= {f"split{fold}_error": row for fold, row in enumerate(errors)}
-        self.cv_results_ = {"sparsity": np.array(sizes)} | {name: unit**2 * column for name, column in table.items()}
+        square = float(unit[0]) ** 2 if unit.size == 1 else 1.0
+        self.cv_results_ = {"sparsity": np.array(sizes)} | {name: square * column for name, column in table.items()}
         if rule == "one standard error":
             best = int(np.argmax(mean <= mean[best] + spread[best]))
         elif rule == "significant":
@@ -272,7 +277,7 @@ class SparseRegressorCV(SubsetRegressor):
         return sorted({whole_number("sizes", size, 0, most) for size in self.sizes})
 
     def _errors(
-        self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float, unit: float
+        self, training: Samples, test: Samples, sizes: Sequence[int], ridge: float, unit: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of squared errors in runs of test samples, shape (runs, sizes), and their weights."""
         coef, intercept = self._path(training, sizes, ridge)
