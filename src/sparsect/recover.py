@@ -84,11 +84,11 @@ def recover(
         and ``'annealed-difference-map'`` is recovery, a small error of x; ``Automatic("approximation")`` and
         ``AnnealedDifferenceMap("approximation")`` aim at a small error of Phi x.
     noise_norm : float or array, shape (batch,), optional
-        The norm (not squared) of the noise in y, one value or one for each row: of all that was measured of the signal,
-        at all times. If given, the Difference Map and the
-        Alternating Map use the ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as
-        soon as the residual is that small, and ``auto``, the annealed map, ``vamp`` and the support sampler take the
-        noise level from it. Other methods reject it.
+        The norm (not squared) of the noise in y, one value or one for each row. It counts all measurements that are not
+        masked; with joint supports, those of all times. If given, the Difference Map and the Alternating Map use the
+        ball ||Phi x - y|| <= noise_norm instead of Phi x = y, the matching pursuits stop as soon as the residual is
+        that small, and ``auto``, the annealed map, ``vamp`` and the support sampler take the noise level from it. Other
+        methods reject it.
     noise_std : float or array, shape (m,) or (m, m), optional
         The standard deviation of the noise of each measurement, or its covariance matrix. Phi and y are multiplied by a
         matrix W that makes the noise white with variance 1; ``noise_norm`` (about sqrt(m)) and

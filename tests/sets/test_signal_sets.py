@@ -766,6 +766,7 @@ class TestMissingData:
         ),
         (lambda: sets.GroupSparse(2, [0, 1, 10**15]), "groups` must have all numbers from 0 on"),
         (lambda: sets.GroupSparse(2, [0.5, 1.0]), "groups` must be a vector of whole numbers"),
+        (lambda: sets.GroupSparse(2, ["a", "b"]), r"groups` must be a vector of whole numbers.*<U1.*return_inverse"),
         (lambda: sets.GroupSparse(2, [-1, 0]), "groups` must be a vector of whole numbers"),
         (lambda: sets.LevelSparse([1], [0, 1]), "sizes` must be 2 numbers"),
         (lambda: sets.LevelSparse([1, 5], [0, 1]), r"sizes\[1\]` must be a whole number from 0 to 1"),

@@ -31,9 +31,10 @@ UNIT_SUPPORTS = 1_000
 def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
     """Exchange columns of the supports of ``x`` as long as that lowers the residual, and refit.
 
-    Groups are exchanged as a whole, and columns stay in their level. If only the number of nonzeros is limited, a
-    support of one column becomes the best one there is, and so does a support of two if Phi has at most eight times as
-    many columns as rows, and any support if there are few in all, as do few supports of groups or within bounds.
+    Groups are exchanged as a whole, and columns stay in their level. In some cases the result is the best of all
+    supports of its size. If only the number of nonzeros is limited, these cases are one nonzero, two nonzeros if Phi
+    has at most eight times as many columns as rows, and any number for which there are few supports. With groups or
+    bounds, it is the best one if there are few supports.
 
     Parameters
     ----------

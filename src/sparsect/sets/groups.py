@@ -78,20 +78,21 @@ def check_labels(name: str, labels: Any) -> IntArray:
         If they are anything else.
     """
     rule = "a vector of whole numbers from 0 on, one for each entry of x"
+    hint = "np.unique(labels, return_inverse=True)[1] numbers labels of any kind."
     refuse_masked(name, labels)
     try:
         found = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
     except (TypeError, ValueError):
         raise reject(name, f"an object of type {type(labels).__name__}", rule) from None
     if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
-        raise reject(name, f"an array of shape {found.shape} and dtype {found.dtype}", rule)
+        got = f"an array of shape {found.shape} and dtype {found.dtype}"
+        raise reject(name, got, rule, hint if found.ndim == 1 else "")
     if found.min() < 0:
         raise reject(name, f"{found.min()}", rule)
     # A label of at least the number of entries leaves out a smaller one.
     missing = np.setdiff1d(np.arange(min(int(found.max()) + 1, found.size)), found)
     if missing.size:
         rule = "have all numbers from 0 on, so that none is empty"
-        hint = "np.unique(labels, return_inverse=True)[1] numbers labels of any kind."
         raise reject(name, f"no entry with the number {missing[0]}", rule, hint)
     copied: IntArray = np.array(found, dtype=np.int64)
     copied.flags.writeable = False

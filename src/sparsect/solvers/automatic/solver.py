@@ -363,10 +363,12 @@ class Automatic(Solver):
 def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, a support that does.
 
-    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. (A smaller
-    misfit counts where few nonzeros are in doubt.) Then the answer is the mean given one support: that which is most
-    probable of those with the smallest residual, with the highest probabilities of single columns, of the last sample,
-    and of ``found``, the answer of the map. With bounds, it is the better fit of the first and the last.
+    If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. Then the
+    answer is the mean given one support. If few nonzeros are in doubt, a smaller excess of the residual suffices.
+
+    There are four candidates: the support with the smallest residual, the columns with the highest probabilities, the
+    last sample, and the support of ``found``, the answer of the map. The most probable one is chosen. With bounds, the
+    answer is the better fit on the first and the last of them.
     """
     xp, operator, y, A = namespace(ended.answer), problem.operator, problem.y, problem.structure
 
