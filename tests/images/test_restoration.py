@@ -1,8 +1,11 @@
 """Denoising and inpainting, on small images."""
 
+import io
+
 import numpy as np
 import pytest
 import skimage
+from PIL import Image
 
 from sparsect import InputError, images
 from sparsect.images.inpaint import _unit
@@ -127,6 +130,19 @@ class TestSigma:
         cut_out = np.dstack([framed] * 3 + [np.where(half_black == 0, 0, 255).astype(np.uint8)])
         for image in (clipped, framed, cut_out):
             assert 255 * images.estimate_sigma(image) == pytest.approx(25, rel=0.08)
+
+    def test_noise_that_a_jpeg_file_has_smoothed_in_colour(self, rng):
+        """The brightness of JPEG files has weights of its own, so that more noise is left in it than in one channel."""
+        clean = images.sample("chelsea")
+        noisy = np.round(255 * np.clip(with_noise(clean, 0.1, rng), 0, 1)).astype(np.uint8)
+        found = {}
+        for subsampling in (0, 1, 2):
+            stream = io.BytesIO()
+            Image.fromarray(noisy).save(stream, "jpeg", quality=95, subsampling=subsampling)
+            found[subsampling] = images.estimate_sigma(np.asarray(Image.open(stream)))
+        assert found[0] == pytest.approx(images.estimate_sigma(noisy), rel=0.05)
+        brightness = 0.1 * np.sqrt(3) * np.linalg.norm([0.299, 0.587, 0.114])
+        assert [found[1], found[2]] == pytest.approx([brightness] * 2, rel=0.08)
 
     def test_psnr_is_that_of_scikit_image(self, rng):
         clean = rng.random((20, 30, 3))

@@ -13,8 +13,9 @@ from ..backend.arrays import Array, from_numpy, namespace, to_numpy
 from ..backend.checks import reject, whole_number
 from ..backend.devices import memory_errors
 from ..kernels.groups import Groups, wiener
-from .denoise import Report, padded, placed, returned, to_image, to_planes
+from .denoise import Report, padded, placed, returned
 from .files import as_array, colour_and_alpha
+from .opponent import to_image, to_planes
 
 # Noise that the filter of the first and of the last pass removes, and the step length: above 1, overrelaxed.
 FIRST, LAST, STEP = 0.07, 0.01, 1.8
