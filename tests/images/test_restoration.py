@@ -8,7 +8,6 @@ import skimage
 from PIL import Image
 
 from sparsect import InputError, images
-from sparsect.images.inpaint import _unit
 
 pytestmark = pytest.mark.numerical
 
@@ -215,16 +214,20 @@ class TestInpaint:
         whole = images.inpaint(np.full((16, 16), white, dtype), rng.random((16, 16)) < 0.3)
         np.testing.assert_allclose(whole, 1, atol=0.05)
 
-    @pytest.mark.parametrize("unit", [255, 0.01, 1e-30])
-    def test_units_hardly_matter(self, unit, camera, rng):
+    @pytest.mark.parametrize(("unit", "offset"), [(255, 0), (2.01, 0), (0.125, 0), (1e-30, 0), (1, 1e4), (-1, 1)])
+    def test_neither_units_nor_offsets_matter(self, unit, offset, camera, rng):
         camera, missing = camera[:60, :60], rng.random((60, 60)) < 0.5
         expected = images.psnr_db(camera, images.inpaint(camera, missing))
-        found = images.inpaint((unit * camera).astype(np.float32), missing).astype(np.float64) / unit
-        assert images.psnr_db(camera, found) == pytest.approx(expected, abs=0.2)
+        found = images.inpaint((unit * camera + offset).astype(np.float32), missing).astype(np.float64)
+        assert images.psnr_db(camera, (found - offset) / unit) == pytest.approx(expected, abs=0.02)
 
-    def test_photographs_from_0_to_1_are_not_scaled(self):
-        assert [_unit(span) for span in (0, 0.07, 0.3, 1)] == [1, 1, 1, 1]
-        assert [_unit(span) for span in (0.01, 1.5, 255, 256)] == [1 / 64, 2, 256, 256]
+    @pytest.mark.parametrize("channels", [(), (4,)])
+    def test_double_precision_stays(self, channels, rng):
+        image, missing = 1e9 + rng.random((20, 30, *channels)), rng.random((20, 30)) < 0.3
+        whole = images.inpaint(image, missing)
+        assert whole.dtype == np.float64
+        np.testing.assert_array_equal(whole[~missing], image[~missing])
+        assert np.abs(whole - image).max() < 2
 
     def test_nothing_missing_changes_nothing(self, rng):
         image = smooth_image(rng)
