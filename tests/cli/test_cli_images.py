@@ -254,10 +254,13 @@ class TestRestore:
         image = images.read_image(tmp_path / "photos/1.png")
         mask = rng.random(image.shape) < 0.2
         images.write_image(tmp_path / "mask.png", mask.astype(np.float32))
-        np.save(tmp_path / "torn.npy", np.where(mask, np.nan, image).astype(np.float32))
+        # Values that single precision does not hold.
+        image = image + 1e-12 * rng.random(image.shape)
+        np.save(tmp_path / "torn.npy", np.where(mask, np.nan, image))
         done = called("inpaint", "torn.npy", "--mask", "mask.png", "--no-page", "-q")
         assert (done.returncode, done.stderr) == (0, "")
         found = np.load(tmp_path / "torn-inpainted.npy")
+        assert found.dtype == np.float64
         np.testing.assert_array_equal(found[~mask], image[~mask])
         assert np.isfinite(found).all()
 

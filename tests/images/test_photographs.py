@@ -17,8 +17,8 @@ PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 def levels_of(dtype, channels, rng, height=9, width=14):
     shape = (height, width) if channels == 1 else (height, width, channels)
-    if dtype == np.float32:
-        return (3 * rng.random(shape) - 1).astype(np.float32)
+    if np.dtype(dtype).kind == "f":
+        return (3 * rng.random(shape) - 1).astype(dtype)
     return rng.integers(np.iinfo(dtype).max + 1, size=shape).astype(dtype)
 
 
@@ -60,10 +60,14 @@ def test_one_channel_on_an_axis_of_its_own(suffix, dtype, rng, tmp_path):
         (".png", np.uint16),
         (".tif", np.uint8),
         (".tif", np.uint16),
+        (".tif", np.float16),
         (".tif", np.float32),
+        (".tif", np.float64),
         (".npy", np.uint8),
         (".npy", np.uint16),
+        (".npy", np.float16),
         (".npy", np.float32),
+        (".npy", np.float64),
     ],
 )
 def test_comes_back_bit_by_bit(suffix, dtype, channels, rng, tmp_path):
@@ -72,8 +76,9 @@ def test_comes_back_bit_by_bit(suffix, dtype, channels, rng, tmp_path):
     given = read_photograph(path)
     assert given.levels.dtype == dtype
     np.testing.assert_array_equal(given.levels, levels)
-    scale = 1 if dtype == np.float32 else np.iinfo(dtype).max
-    given.write(tmp_path / f"again{suffix}", (levels / np.float64(scale)).astype(np.float32))
+    scale = 1 if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
+    single = np.float64 if dtype == np.float64 else np.float32
+    given.write(tmp_path / f"again{suffix}", (levels / np.float64(scale)).astype(single))
     again = read_photograph(tmp_path / f"again{suffix}")
     assert again.levels.dtype == dtype
     np.testing.assert_array_equal(again.levels, levels)
@@ -90,6 +95,54 @@ def test_the_colour_profile_stays(suffix, dtype, rng, tmp_path):
     # Pillow, too, finds it where it belongs.
     with Image.open(tmp_path / f"given{suffix}") as seen:
         assert seen.info["icc_profile"] == PROFILE
+
+
+@pytest.mark.parametrize("turned", [1, 6])
+@pytest.mark.parametrize(
+    ("suffix", "dtype"),
+    [
+        (".png", np.uint8),
+        (".png", np.uint16),
+        (".jpg", np.uint8),
+        (".bmp", np.uint8),
+        (".tif", np.uint8),
+        (".tif", np.uint16),
+        (".tif", np.float32),
+    ],
+)
+def test_the_resolution_stays(suffix, dtype, turned, rng, tmp_path):
+    levels, path = levels_of(dtype, 3, rng), tmp_path / f"given{suffix}"
+    if suffix == ".tif":
+        orientation = [(274, "H", 1, turned, True)]
+        options = {"resolution": (300, 150), "resolutionunit": "inch", "extratags": orientation, "metadata": None}
+        tifffile.imwrite(path, levels, photometric="rgb", **options)
+    elif dtype == np.uint16:
+        path.write_bytes(png16.encode(levels, None, None, (300, 150)))
+    else:
+        exif = Image.Exif()
+        exif[274] = turned
+        Image.fromarray(levels).save(path, dpi=(300, 150), exif=exif)
+    given = read_photograph(path)
+    upright = (300, 150) if given.levels.shape == levels.shape else (150, 300)
+    given.write(tmp_path / f"again{suffix}", given.levels / (1 if dtype == np.float32 else np.iinfo(dtype).max))
+    again = read_photograph(tmp_path / f"again{suffix}")
+    assert given.resolution == pytest.approx(upright, rel=1e-3)
+    assert again.resolution == pytest.approx(upright, rel=1e-3)
+    # Pillow, too, finds it where it belongs; it does not read TIFF files of floating-point colours.
+    if dtype != np.float32:
+        with Image.open(tmp_path / f"again{suffix}") as seen:
+            assert seen.info["dpi"] == pytest.approx(upright, rel=1e-3)
+
+
+def test_a_resolution_that_is_none_is_left_out(rng, tmp_path):
+    levels = levels_of(np.uint16, 3, rng)
+    for dots, unit, expected in (
+        ((0, 1), "inch", None),
+        ((3, 2), "none", None),
+        ((100, 100), "centimeter", (254, 254)),
+    ):
+        tifffile.imwrite(tmp_path / "given.tif", levels, photometric="rgb", resolution=dots, resolutionunit=unit)
+        assert read_photograph(tmp_path / "given.tif").resolution == expected
 
 
 @pytest.mark.parametrize("suffix", [".tif", ".jpg", ".png", ".webp"])

@@ -130,7 +130,7 @@ def _opened(
     """
     place(np.zeros(1, dtype=np.float32), options["device"])
     given = read_photograph(image)
-    if missing is not None and given.depth == "float32" and given.levels.shape[:2] == missing.shape:
+    if missing is not None and given.levels.dtype.kind == "f" and given.levels.shape[:2] == missing.shape:
         gaps = np.isnan(given.levels) & (missing if given.levels.ndim == 2 else missing[..., None])
         given = dataclasses.replace(given, levels=np.where(gaps, given.levels.dtype.type(0), given.levels))
     if given.count > 1:
@@ -206,7 +206,9 @@ def _restore(
         before = np.where(missing if before.ndim == 2 else missing[..., None], np.float32(0), before)
     if truth is not None:
         # The file that was written has these values.
-        stored = [before, after] if given.depth == "float32" else [np.clip(part, 0, 1) for part in (before, after)]
+        stored = (
+            [before, after] if given.levels.dtype.kind == "f" else [np.clip(part, 0, 1) for part in (before, after)]
+        )
         peak = max(1.0, float(truth.max()))
         quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
         words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
