@@ -49,8 +49,8 @@ LZW = 5
 DESCRIPTIVE_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 33432, 34665, 34853)
 # The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
 MULTIPLIED = 1
-# The range of resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit:
-# 2 is dots per inch, the default, and 3 dots per centimetre.
+# The resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit: 2 is dots
+# per inch, the default, and 3 dots per centimetre.
 RESOLUTIONS = (1, 65535)
 RESOLUTION_TAGS, UNIT_TAG, UNITS = (282, 283), 296, {2: 1.0, 3: 2.54}
 
