@@ -162,6 +162,28 @@ def test_what_a_tiff_file_tells_of_itself_stays(suffix, rng, tmp_path):
         assert kept.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
 
 
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "options"),
+    [
+        (".png", np.uint8, {}),
+        (".jpg", np.uint8, {}),
+        (".webp", np.uint8, {}),
+        (".tif", np.uint8, {}),
+        (".gif", np.uint8, {}),
+        (".tif", np.uint16, {"compression": "tiff_lzw"}),
+    ],
+)
+def test_memory_is_the_only_limit(suffix, dtype, options, rng, tmp_path, monkeypatch):
+    path, levels = tmp_path / f"large{suffix}", levels_of(dtype, 1, rng)
+    Image.fromarray(levels).save(path, **options)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", levels.size // 2 - 1)
+    assert read_photograph(path).levels.shape[:2] == levels.shape
+    assert levels.size // 2 - 1 == Image.MAX_IMAGE_PIXELS
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 2 * 32 * levels.size - 1}.get)
+    with pytest.raises(InputError, match=r"must fit into half of memory"):
+        read_photograph(path)
+
+
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])
 def test_deep_grey_tiff_with_lzw(dtype, rng, tmp_path):
     levels = levels_of(dtype, 1, rng)

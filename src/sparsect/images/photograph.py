@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,10 +50,12 @@ LZW = 5
 DESCRIPTIVE_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 33432, 34665, 34853)
 # The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
 MULTIPLIED = 1
-# The resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit: 2 is dots
-# per inch, the default, and 3 dots per centimetre.
+# The resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit: 2 is an
+# inch, the default, and 3 a centimetre.
 RESOLUTIONS = (1, 65535)
 RESOLUTION_TAGS, UNIT_TAG, UNITS = (282, 283), 296, {2: 1.0, 3: 2.54}
+# Held while Pillow's limit on the size of images, a global variable, is lifted.
+LIMIT = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
     deep = _read_deep_tiff(name)
     if deep is not None:
         return deep
-    with opened(name) as photograph:
+    with _of_any_size(), opened(name) as photograph:
         from PIL import ImageOps
 
         # Checked from the header, before decoding: processing takes about 32 bytes per pixel.
@@ -261,7 +264,7 @@ def _read_grey(name: str, page: Any) -> Array:
     if page.samplesperpixel > 1 or page.photometric == WHITE_IS_ZERO:
         what = f"{page.bitspersample} bits per channel with LZW compression"
         raise reject(name, what, "have another compression, such as deflate", "Or call: pip install imagecodecs")
-    with opened(name) as photograph:
+    with _of_any_size(), opened(name) as photograph:
         return np.asarray(photograph).astype(page.dtype)
 
 
@@ -316,6 +319,19 @@ def _upright(levels: Array, orientation: int) -> Array:
 
 
 @contextlib.contextmanager
+def _of_any_size() -> Iterator[None]:
+    """Lift Pillow's limit on the number of pixels where memory is the limit; one thread at a time."""
+    from PIL import Image
+
+    with LIMIT:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+@contextlib.contextmanager
 def opened(name: str) -> Iterator[Image.Image]:
     """Open an image file and read its header; errors are converted to InputError.
 
@@ -343,8 +359,10 @@ def opened(name: str) -> Iterator[Image.Image]:
         raise InputError(f"{name}: no such file") from None
     except (IsADirectoryError, PermissionError) as error:
         raise InputError(f"{name}: cannot be read ({error.strerror}).") from None
-    except Image.DecompressionBombError as error:
-        raise InputError(f"{name}: too large ({error})") from None
+    except Image.DecompressionBombError:
+        # Pillow's limit is twice the size from which it warns.
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0) // 10**6
+        raise InputError(f"{name}: too large (more than {most} megapixels)") from None
     except UnidentifiedImageError:
         raise InputError(f"{name}: not an image ({', '.join(IMAGE_SUFFIXES)})") from None
     except MemoryError:
