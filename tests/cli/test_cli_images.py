@@ -277,6 +277,21 @@ class TestRestore:
         np.testing.assert_array_equal(found[~mask], image[~mask])
         assert (tmp_path / "torn-inpainted.html").exists()
 
+    def test_only_pages_of_sparsect_are_replaced(self, called, photographs, tmp_path):
+        (tmp_path / "index.html").write_text("<!doctype html><title>mine</title>")
+        arguments = ("denoise", "photos/0.png", "--sigma", 0.1, "--quality", "fast", "--out", "index.png")
+        for refused in (arguments, ("reconstruct", "photos/0.png", "--method", "omp", "-s", 3, "--out", ".")):
+            done = called(*refused)
+            assert done.returncode == 2, done.stdout
+            assert "index.html, which sparsect has not written, would be overwritten" in done.stderr
+        assert (tmp_path / "index.html").read_text() == "<!doctype html><title>mine</title>"
+        assert {path.name for path in tmp_path.iterdir()} == {"photos", "index.html"}
+        assert called(*arguments, "--no-page").returncode == 0
+        (tmp_path / "index.html").unlink()
+        for _ in range(2):
+            assert called(*arguments).returncode == 0
+        assert "mine" not in (tmp_path / "index.html").read_text()
+
     def test_a_torn_photograph_is_no_mask(self, called, photographs, tmp_path, rng):
         camera = images.sample("camera")[::4, ::4]
         images.write_image(tmp_path / "camera.png", camera)

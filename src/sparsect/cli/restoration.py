@@ -20,6 +20,7 @@ from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha
 from ..images.noise import check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
+from ..reporting.page import check_page
 from ..reporting.restoration import page
 from .common import check_overwriting, device_option, progress_bar
 
@@ -47,7 +48,12 @@ SCATTERED_SHARE, FEW_SCATTERED, FAR_FROM_PURE = 0.004, 4, 0.2
 
 shared_options = (
     device_option,
-    click.option("--page/--no-page", default=True, show_default=True, help="Write a page with both images, too."),
+    click.option(
+        "--page/--no-page",
+        default=True,
+        show_default=True,
+        help="Write a page with both images, --out with the ending .html.",
+    ),
     click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and print nothing."),
 )
 
@@ -148,8 +154,9 @@ def _opened(
     given.check_output(out)
     written = [out, out.with_suffix(".html")] if options["page"] else [out]
     check_overwriting([image, *others], written)
-    for path in written:
-        check_writable(path)
+    check_writable(out)
+    if options["page"]:
+        check_page(out.with_suffix(".html"), "With --no-page, no page is written.")
     truth = (
         None if options["truth"] is None else colour_and_alpha("--truth", read_photograph(options["truth"]).levels)[0]
     )
