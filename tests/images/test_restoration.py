@@ -182,6 +182,16 @@ class TestInpaint:
         assert reports[-2][0] < 0.05 * reports[-1][0]
         assert reports[-1][0] == reports[-1][1]
 
+    def test_more_passes_are_all_made_and_better(self, camera, rng):
+        missing, found, calls = rng.random(camera.shape) < 0.8, [], []
+        for passes in (2, 8, 24):
+            calls.append([])
+            whole = images.inpaint(camera, missing, passes=passes, progress=lambda done, total: calls[-1].append(done))
+            found.append(images.psnr_db(camera, whole))
+        assert found[0] + 0.1 < found[1] < found[2]
+        # Each pass reports its strips, in addition to the beginning and the end.
+        assert (len(calls[1]) - 2) * 3 == len(calls[2]) - 2
+
     def test_a_hole_wider_than_a_patch_is_filled(self, rng):
         image = smooth_image(rng)
         mask = np.zeros(image.shape, dtype=bool)

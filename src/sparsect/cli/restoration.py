@@ -108,7 +108,9 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
 @click.option(
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
-@click.option("--passes", type=int, default=8, show_default=True, help="Maximum number of passes over the image.")
+@click.option(
+    "--passes", type=int, default=8, show_default=True, help="Passes over the image; more are slower and mostly better."
+)
 @click.option(
     "--out",
     metavar="FILE",

@@ -20,7 +20,8 @@ from .opponent import to_image, to_planes
 # overrelaxed.
 FIRST, LAST, STEP = 0.07, 0.01, 1.8
 GROUPS = Groups(8, 32, reach=15)
-# The iteration ends when a pass changes no pixel by more than this.
+# The iteration ends when a pass changes no pixel by more than this. In photographs pixels change in every pass, and
+# still gain when they hardly do: a criterion that is met earlier costs up to several dB.
 TOLERANCE = 1e-4
 # Steps of the conjugate gradient method for the smooth surface from which the iteration starts.
 SURFACE_STEPS = 100
@@ -48,7 +49,9 @@ def inpaint(
         True where a pixel is missing. Whole numbers are accepted as well: 0 where a pixel is known, and one other
         number, such as 255, where it is missing.
     passes : int, optional
-        Maximum number of alternations. The iteration ends earlier once pixels no longer change.
+        Number of alternations, in which the noise falls by equal factors. More of them take longer and mostly give
+        better results. Where nothing changes any more, as in flat images, the iteration ends earlier; in photographs,
+        all alternations are made.
     device : {'cpu', 'cuda', 'auto'}, optional
         Where to filter; 'auto' uses a GPU if there is one. The default is the device of the image. The surface from
         which the iteration starts is always computed on a CPU.
