@@ -29,6 +29,27 @@ def test_written_whole_or_not_at_all(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.npz"]
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_symbolic_link_is_written_through(exists, tmp_path):
+    (tmp_path / "there").mkdir()
+    target, path = tmp_path / "there" / "target.npz", tmp_path / "link.npz"
+    path.symlink_to(target)
+    if exists:
+        target.write_bytes(b"before")
+    check_writable(path)
+    files.write_npz(path, {"x": np.ones(3)})
+    assert path.is_symlink()
+    assert not target.is_symlink()
+    np.testing.assert_array_equal(files.read_npz(target)["x"], np.ones(3))
+    assert [entry.name for entry in target.parent.iterdir()] == ["target.npz"]
+
+
+def test_a_symbolic_link_into_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "link.npz").symlink_to("/proc/target.npz")
+    with pytest.raises(InputError, match=r"link\.npz: cannot be written"):
+        check_writable(tmp_path / "link.npz")
+
+
 def test_what_a_killed_process_leaves_is_written_over(tmp_path):
     writer = multiprocessing.get_context("spawn").Process(target=_killed_while_writing, args=(tmp_path / "x.npz",))
     writer.start()

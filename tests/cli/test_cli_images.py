@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import sparsect
 from sparsect import images
@@ -254,10 +254,13 @@ class TestRestore:
         image = images.read_image(tmp_path / "photos/1.png")
         mask = rng.random(image.shape) < 0.2
         images.write_image(tmp_path / "mask.png", mask.astype(np.float32))
-        np.save(tmp_path / "torn.npy", np.where(mask, np.nan, image).astype(np.float32))
+        # Values that single precision does not hold.
+        image = image + 1e-12 * rng.random(image.shape)
+        np.save(tmp_path / "torn.npy", np.where(mask, np.nan, image))
         done = called("inpaint", "torn.npy", "--mask", "mask.png", "--no-page", "-q")
         assert (done.returncode, done.stderr) == (0, "")
         found = np.load(tmp_path / "torn-inpainted.npy")
+        assert found.dtype == np.float64
         np.testing.assert_array_equal(found[~mask], image[~mask])
         assert np.isfinite(found).all()
 
@@ -273,6 +276,50 @@ class TestRestore:
         found = images.read_image(tmp_path / "torn-inpainted.png")
         np.testing.assert_array_equal(found[~mask], image[~mask])
         assert (tmp_path / "torn-inpainted.html").exists()
+
+    def test_only_pages_of_sparsect_are_replaced(self, called, photographs, tmp_path):
+        (tmp_path / "index.html").write_text("<!doctype html><title>mine</title>")
+        arguments = ("denoise", "photos/0.png", "--sigma", 0.1, "--quality", "fast", "--out", "index.png")
+        for refused in (arguments, ("reconstruct", "photos/0.png", "--method", "omp", "-s", 3, "--out", ".")):
+            done = called(*refused)
+            assert done.returncode == 2, done.stdout
+            assert "index.html, which sparsect has not written, would be overwritten" in done.stderr
+        assert (tmp_path / "index.html").read_text() == "<!doctype html><title>mine</title>"
+        assert {path.name for path in tmp_path.iterdir()} == {"photos", "index.html"}
+        assert called(*arguments, "--no-page").returncode == 0
+        (tmp_path / "index.html").unlink()
+        for _ in range(2):
+            assert called(*arguments).returncode == 0
+        assert "mine" not in (tmp_path / "index.html").read_text()
+
+    def test_a_torn_photograph_is_no_mask(self, called, photographs, tmp_path, rng):
+        camera = images.sample("camera")[::4, ::4]
+        images.write_image(tmp_path / "camera.png", camera)
+        for share in (0.8, 0.98):
+            missing = rng.random(camera.shape) < share
+            images.write_image(tmp_path / "mask.png", missing.astype(float))
+            for fill in (0, 1, rng.random(camera.shape) < 0.5):
+                images.write_image(tmp_path / "torn.png", np.where(missing, fill, camera))
+                for image in ("mask.png", "torn.png"):
+                    done = called("inpaint", image, "--mask", "torn.png")
+                    assert done.returncode == 2, done.stdout
+                    assert "looks like a photograph" in done.stderr
+
+    def test_masks_with_smooth_edges(self, called, tmp_path, rng):
+        image = images.sample("camera")[:64, :96]
+        images.write_image(tmp_path / "image.png", image)
+        drawn = Image.new("L", (4 * 96, 4 * 64))
+        for width in (4, 8, 20):
+            ImageDraw.Draw(drawn).line([tuple(place) for place in rng.uniform(0, 300, (3, 2))], 255, width)
+        strokes = np.asarray(drawn.resize((96, 64), Image.Resampling.BOX)) / 255
+        scattered = (rng.random(image.shape) < 0.3).astype(float)
+        words = Image.new("L", (96, 64))
+        ImageDraw.Draw(words).text((3, 20), "The quick brown fox", 255, ImageFont.load_default(14))
+        for mask in (strokes, 1 - strokes, scattered, np.asarray(words) / 255):
+            for name in ("mask.png", "mask.jpg"):
+                images.write_image(tmp_path / name, mask)
+                done = called("inpaint", "image.png", "--mask", name, "--passes", 1, "--no-page", "-q")
+                assert (done.returncode, done.stderr) == (0, "")
 
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))

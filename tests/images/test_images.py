@@ -110,7 +110,7 @@ class TestFiles:
         data[16:24] = struct.pack(">II", 200_000, 200_000)
         data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
         (tmp_path / "huge.png").write_bytes(bytes(data))
-        with pytest.raises(InputError, match=r"huge.png: (too large|its arrays take)"):
+        with pytest.raises(InputError, match=r"huge.png` must fit into half of memory, .*, got arrays of 1192.1 GiB"):
             images.read_image(tmp_path / "huge.png")
 
     @pytest.mark.parametrize(

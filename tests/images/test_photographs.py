@@ -17,8 +17,8 @@ PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 def levels_of(dtype, channels, rng, height=9, width=14):
     shape = (height, width) if channels == 1 else (height, width, channels)
-    if dtype == np.float32:
-        return (3 * rng.random(shape) - 1).astype(np.float32)
+    if np.dtype(dtype).kind == "f":
+        return (3 * rng.random(shape) - 1).astype(dtype)
     return rng.integers(np.iinfo(dtype).max + 1, size=shape).astype(dtype)
 
 
@@ -60,10 +60,14 @@ def test_one_channel_on_an_axis_of_its_own(suffix, dtype, rng, tmp_path):
         (".png", np.uint16),
         (".tif", np.uint8),
         (".tif", np.uint16),
+        (".tif", np.float16),
         (".tif", np.float32),
+        (".tif", np.float64),
         (".npy", np.uint8),
         (".npy", np.uint16),
+        (".npy", np.float16),
         (".npy", np.float32),
+        (".npy", np.float64),
     ],
 )
 def test_comes_back_bit_by_bit(suffix, dtype, channels, rng, tmp_path):
@@ -72,8 +76,9 @@ def test_comes_back_bit_by_bit(suffix, dtype, channels, rng, tmp_path):
     given = read_photograph(path)
     assert given.levels.dtype == dtype
     np.testing.assert_array_equal(given.levels, levels)
-    scale = 1 if dtype == np.float32 else np.iinfo(dtype).max
-    given.write(tmp_path / f"again{suffix}", (levels / np.float64(scale)).astype(np.float32))
+    scale = 1 if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
+    single = np.float64 if dtype == np.float64 else np.float32
+    given.write(tmp_path / f"again{suffix}", (levels / np.float64(scale)).astype(single))
     again = read_photograph(tmp_path / f"again{suffix}")
     assert again.levels.dtype == dtype
     np.testing.assert_array_equal(again.levels, levels)
@@ -92,6 +97,54 @@ def test_the_colour_profile_stays(suffix, dtype, rng, tmp_path):
         assert seen.info["icc_profile"] == PROFILE
 
 
+@pytest.mark.parametrize("turned", [1, 6])
+@pytest.mark.parametrize(
+    ("suffix", "dtype"),
+    [
+        (".png", np.uint8),
+        (".png", np.uint16),
+        (".jpg", np.uint8),
+        (".bmp", np.uint8),
+        (".tif", np.uint8),
+        (".tif", np.uint16),
+        (".tif", np.float32),
+    ],
+)
+def test_the_resolution_stays(suffix, dtype, turned, rng, tmp_path):
+    levels, path = levels_of(dtype, 3, rng), tmp_path / f"given{suffix}"
+    if suffix == ".tif":
+        orientation = [(274, "H", 1, turned, True)]
+        options = {"resolution": (300, 150), "resolutionunit": "inch", "extratags": orientation, "metadata": None}
+        tifffile.imwrite(path, levels, photometric="rgb", **options)
+    elif dtype == np.uint16:
+        path.write_bytes(png16.encode(levels, None, None, (300, 150)))
+    else:
+        exif = Image.Exif()
+        exif[274] = turned
+        Image.fromarray(levels).save(path, dpi=(300, 150), exif=exif)
+    given = read_photograph(path)
+    upright = (300, 150) if given.levels.shape == levels.shape else (150, 300)
+    given.write(tmp_path / f"again{suffix}", given.levels / (1 if dtype == np.float32 else np.iinfo(dtype).max))
+    again = read_photograph(tmp_path / f"again{suffix}")
+    assert given.resolution == pytest.approx(upright, rel=1e-3)
+    assert again.resolution == pytest.approx(upright, rel=1e-3)
+    # Pillow, too, finds it where it belongs; it does not read TIFF files of floating-point colours.
+    if dtype != np.float32:
+        with Image.open(tmp_path / f"again{suffix}") as seen:
+            assert seen.info["dpi"] == pytest.approx(upright, rel=1e-3)
+
+
+def test_a_resolution_that_is_none_is_left_out(rng, tmp_path):
+    levels = levels_of(np.uint16, 3, rng)
+    for dots, unit, expected in (
+        ((0, 1), "inch", None),
+        ((3, 2), "none", None),
+        ((100, 100), "centimeter", (254, 254)),
+    ):
+        tifffile.imwrite(tmp_path / "given.tif", levels, photometric="rgb", resolution=dots, resolutionunit=unit)
+        assert read_photograph(tmp_path / "given.tif").resolution == expected
+
+
 @pytest.mark.parametrize("suffix", [".tif", ".jpg", ".png", ".webp"])
 def test_what_a_tiff_file_tells_of_itself_stays(suffix, rng, tmp_path):
     levels, exif = levels_of(np.uint8, 3, rng), Image.Exif()
@@ -107,6 +160,28 @@ def test_what_a_tiff_file_tells_of_itself_stays(suffix, rng, tmp_path):
         assert again.size == (levels.shape[0], levels.shape[1])
         assert (kept[271], kept[33432], float(kept[282]), kept.get(274, 1)) == ("Maker", "Owner", 300, 1)
         assert kept.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "options"),
+    [
+        (".png", np.uint8, {}),
+        (".jpg", np.uint8, {}),
+        (".webp", np.uint8, {}),
+        (".tif", np.uint8, {}),
+        (".gif", np.uint8, {}),
+        (".tif", np.uint16, {"compression": "tiff_lzw"}),
+    ],
+)
+def test_memory_is_the_only_limit(suffix, dtype, options, rng, tmp_path, monkeypatch):
+    path, levels = tmp_path / f"large{suffix}", levels_of(dtype, 1, rng)
+    Image.fromarray(levels).save(path, **options)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", levels.size // 2 - 1)
+    assert read_photograph(path).levels.shape[:2] == levels.shape
+    assert levels.size // 2 - 1 == Image.MAX_IMAGE_PIXELS
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 2 * 32 * levels.size - 1}.get)
+    with pytest.raises(InputError, match=r"must fit into half of memory"):
+        read_photograph(path)
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])

@@ -24,19 +24,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : str or path-like
-        The file to write. Missing folders are created.
+        The file to write, or a symbolic link to it, which stays. Missing folders are created.
 
     Yields
     ------
     pathlib.Path
-        The temporary file, in the same folder.
+        The temporary file, in the same folder as the file.
 
     Raises
     ------
     InputError
         If the file cannot be written.
     """
-    final = Path(path)
+    final = _followed(path)
     with uninterrupted(), contextlib.ExitStack() as stack:
         try:
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield temporary
             os.replace(temporary, final)
         except OSError as error:
-            raise unwritable(final, error) from None
+            raise unwritable(Path(path), error) from None
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    """Return the file to which a symbolic link leads; other paths are returned as they are."""
+    return Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 def append_text(path: Path, text: str) -> None:
@@ -90,14 +95,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     InputError
         If it cannot be written.
     """
-    final = Path(path)
+    final = _followed(path)
     try:
         if stat.S_ISDIR(os.stat(final).st_mode):
             raise InputError(f"{path}: cannot be written (a folder)")
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:  # for example, a name that is too long
-        raise unwritable(final, error) from None
+        raise unwritable(Path(path), error) from None
     folder = final.parent
     while not folder.exists():
         folder = folder.parent
@@ -105,7 +110,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise unwritable(final, error) from None
+        raise unwritable(Path(path), error) from None
 
 
 @contextlib.contextmanager

@@ -12,12 +12,13 @@ from rich.console import Console
 from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
-from ..backend.writing import check_writable, replacing
+from ..backend.writing import replacing
 from ..dictionary import load_dictionary
 from ..dictionary.store import FEW
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, UNSUITED
 from ..reporting.gallery import Outcome, page
+from ..reporting.page import check_page
 from ..solvers import METHODS
 from ..solvers.base import Solver
 from .common import NAMES, check_overwriting, device_options, for_images, progress_bar, table_of
@@ -112,7 +113,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
             for end in (".png", "-difference.png", "-codes.npz")
         ],
     )
-    check_writable(folder / "index.html")
+    check_page(folder / "index.html")
     outcomes: dict[int, dict[str, Outcome]] = {sparsity: {} for sparsity in sparsities}
     left_out = [method for method in UNSUITED if all_methods and method not in solvers]
     remarks = [f"{method} is left out: {UNSUITED[method]}." for method in left_out]

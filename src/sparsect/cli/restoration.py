@@ -20,6 +20,7 @@ from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha
 from ..images.noise import check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
+from ..reporting.page import check_page
 from ..reporting.restoration import page
 from .common import check_overwriting, device_option, progress_bar
 
@@ -40,10 +41,19 @@ FAR = 2.0
 # A mask is refused if more than the first share of its pixels is grey, farther from black and white than the second
 # number, or less than the third share is black or white to within the fourth number: it is a photograph.
 GREY_SHARE, GREY, PURE_SHARE, PURE = 0.2, 0.1, 0.45, 0.02
+# It is also refused if a larger share of its pixels, and more than a few, are as far from black and white as the third
+# number and have no grey pixel beside them: those of smooth edges form lines, and those of a photograph that is mostly
+# missing are scattered. The largest share of drawn masks was 0.002, and the smallest of such photographs 0.0055.
+SCATTERED_SHARE, FEW_SCATTERED, FAR_FROM_PURE = 0.004, 4, 0.2
 
 shared_options = (
     device_option,
-    click.option("--page/--no-page", default=True, show_default=True, help="Write a page with both images, too."),
+    click.option(
+        "--page/--no-page",
+        default=True,
+        show_default=True,
+        help="Write a page with both images, --out with the ending .html.",
+    ),
     click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and print nothing."),
 )
 
@@ -98,7 +108,9 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
 @click.option(
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
-@click.option("--passes", type=int, default=8, show_default=True, help="Maximum number of passes over the image.")
+@click.option(
+    "--passes", type=int, default=8, show_default=True, help="Passes over the image; more are slower and mostly better."
+)
 @click.option(
     "--out",
     metavar="FILE",
@@ -130,7 +142,7 @@ def _opened(
     """
     place(np.zeros(1, dtype=np.float32), options["device"])
     given = read_photograph(image)
-    if missing is not None and given.depth == "float32" and given.levels.shape[:2] == missing.shape:
+    if missing is not None and given.levels.dtype.kind == "f" and given.levels.shape[:2] == missing.shape:
         gaps = np.isnan(given.levels) & (missing if given.levels.ndim == 2 else missing[..., None])
         given = dataclasses.replace(given, levels=np.where(gaps, given.levels.dtype.type(0), given.levels))
     if given.count > 1:
@@ -144,8 +156,9 @@ def _opened(
     given.check_output(out)
     written = [out, out.with_suffix(".html")] if options["page"] else [out]
     check_overwriting([image, *others], written)
-    for path in written:
-        check_writable(path)
+    check_writable(out)
+    if options["page"]:
+        check_page(out.with_suffix(".html"), "With --no-page, no page is written.")
     truth = (
         None if options["truth"] is None else colour_and_alpha("--truth", read_photograph(options["truth"]).levels)[0]
     )
@@ -179,10 +192,26 @@ def _missing(mask: str) -> Array:
     grey, pure = float((distance > GREY).mean()), float((distance <= PURE).mean())
     if grey > GREY_SHARE or pure < PURE_SHARE:
         raise reject("--mask", f"an image in which {1 - pure:.0%} of the pixels are neither black nor white", wanted)
+    scattered = _scattered(distance)
+    if scattered > max(FEW_SCATTERED, SCATTERED_SHARE * distance.size):
+        raise reject(
+            "--mask", f"an image with {scattered} scattered grey pixels, which looks like a photograph", wanted
+        )
     missing: Array = brightness > 0.5
     if not missing.any():
         raise reject("--mask", "an image without white pixels", "white (255 or 65535) where pixels are missing")
     return missing
+
+
+def _scattered(distance: Array) -> int:
+    """Count the pixels far from black and white without a grey neighbour, given how far each pixel is from them."""
+    near = np.pad(distance > GREY, 1)
+    around = sum(
+        near[1 + down : near.shape[0] - 1 + down, 1 + across : near.shape[1] - 1 + across].astype(np.uint8)
+        for down in (-1, 0, 1)
+        for across in (-1, 0, 1)
+    )
+    return int(np.count_nonzero((distance > FAR_FROM_PURE) & (around == 1)))
 
 
 def _restore(
@@ -206,7 +235,9 @@ def _restore(
         before = np.where(missing if before.ndim == 2 else missing[..., None], np.float32(0), before)
     if truth is not None:
         # The file that was written has these values.
-        stored = [before, after] if given.depth == "float32" else [np.clip(part, 0, 1) for part in (before, after)]
+        stored = (
+            [before, after] if given.levels.dtype.kind == "f" else [np.clip(part, 0, 1) for part in (before, after)]
+        )
         peak = max(1.0, float(truth.max()))
         quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
         words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"

@@ -14,6 +14,7 @@ from ..backend.devices import memory_errors, place
 from ..kernels.groups import Groups, threshold, wiener
 from .files import colour_and_alpha
 from .noise import check_sigma, estimate_sigma
+from .opponent import to_image, to_planes
 
 # Threshold of the first step in standard deviations, and the noise from which its patches are larger.
 LIMIT, STRONG = 2.7, 35 / 255
@@ -24,10 +25,6 @@ Quality = Literal["fast", "best"]
 QUALITIES: dict[str, int] = {"fast": 1, "best": 2}
 # Relative duration of a reference patch in the thresholding and in a filter, for reports of progress.
 COST = (3, 5)
-
-# Brightness and two colour differences. The transform is orthonormal, so that white noise stays white.
-OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [0.5, -1, 0.5]], dtype=np.float32)
-OPPONENT /= np.linalg.norm(OPPONENT, axis=1, keepdims=True)
 
 
 def denoise(
@@ -72,7 +69,8 @@ def denoise(
        mean and covariance of the same patches of the first estimate [2]_. 'best' repeats this with the second estimate.
 
     Colours are transformed to brightness and two colour differences; groups are found in the brightness. The noise of
-    different channels must be independent. Three equal channels count as one.
+    different channels must be independent, or at least have in the brightness the strength ``sigma``, as an estimated
+    one does. Three equal channels count as one.
 
     The result does not depend on the number of threads, and on a GPU it is the same up to rounding. Memory is needed
     for about eight copies of the image, and for one to two gigabytes more on a GPU.
@@ -234,38 +232,3 @@ def padded(image: Array, side: int) -> Array:
     """
     missing = [(0, max(side - length, 0)) for length in image.shape[:2]]
     return np.pad(image, [*missing, *[(0, 0)] * (image.ndim - 2)], mode="symmetric")
-
-
-def to_planes(image: Array) -> Array:
-    """Return brightness and colour differences of an image.
-
-    Parameters
-    ----------
-    image : array, shape (height, width) or (height, width, 3)
-        The image.
-
-    Returns
-    -------
-    array, shape (1, height, width) or (3, height, width)
-        The planes, contiguous.
-    """
-    return np.ascontiguousarray(image[None] if image.ndim == 2 else np.moveaxis(image @ OPPONENT.T, -1, 0))
-
-
-def to_image(found: Array, image: Array) -> Array:
-    """Undo :func:`to_planes` and :func:`padded`.
-
-    Parameters
-    ----------
-    found : array, shape (1, height, width) or (3, height, width)
-        The planes.
-    image : array, shape (height, width) or (height, width, 3)
-        An image of the wanted shape.
-
-    Returns
-    -------
-    array
-        The image, float32.
-    """
-    found = found[:, : image.shape[0], : image.shape[1]]
-    return np.ascontiguousarray(found[0] if image.ndim == 2 else np.moveaxis(found, 0, -1) @ OPPONENT)

@@ -57,7 +57,7 @@ def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
     return array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
 
 
-def colour_and_alpha(name: str, image: Any) -> tuple[Array, Array | None]:
+def colour_and_alpha(name: str, image: Any, double: bool = False) -> tuple[Array, Array | None]:
     """Convert an image to float32 with values from 0 to 1, and its alpha channel apart from it.
 
     Parameters
@@ -66,6 +66,8 @@ def colour_and_alpha(name: str, image: Any) -> tuple[Array, Array | None]:
         The argument's name for error messages.
     image : array, shape (height, width) or (height, width, channels)
         The image, with 1 to 4 channels.
+    double : bool, optional
+        If True, an image of double precision stays float64.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def colour_and_alpha(name: str, image: Any) -> tuple[Array, Array | None]:
     alpha : array, shape (height, width, 1), or None
         The alpha channel, if there is one.
     """
-    array = _scaled(name, image)
+    array = _scaled(name, image, double=double)
     if array.ndim == 2 or array.shape[2] == 3:
         return array, None
     if array.shape[2] == 1:
@@ -83,8 +85,8 @@ def colour_and_alpha(name: str, image: Any) -> tuple[Array, Array | None]:
     return (colour[..., 0] if colour.shape[2] == 1 else colour), array[..., -1:]
 
 
-def _scaled(name: str, image: Any, anywhere: bool = False) -> Array:
-    """Convert an image to float32; 8-bit and 16-bit values are scaled to the range from 0 to 1."""
+def _scaled(name: str, image: Any, anywhere: bool = False, double: bool = False) -> Array:
+    """Convert an image to float32, or leave it float64; 8-bit and 16-bit values are scaled to the range from 0 to 1."""
     array = as_array(name, image, anywhere)
     xp = namespace(array)
     if array.dtype in (xp.uint8, xp.uint16):
@@ -92,7 +94,8 @@ def _scaled(name: str, image: Any, anywhere: bool = False) -> Array:
     if not xp.isdtype(array.dtype, ("bool", "real floating")):
         raise reject(name, f"dtype {array.dtype}", "have dtype uint8 or uint16, or floating numbers from 0 to 1")
     with np.errstate(over="ignore", invalid="ignore"):
-        return _finite(name, xp.astype(array, xp.float32, copy=False))
+        dtype = xp.float64 if double and array.dtype == xp.float64 else xp.float32
+        return _finite(name, xp.astype(array, dtype, copy=False))
 
 
 def _finite(name: str, array: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
 DECODED = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # What each format can hold, by extension: the depths, and whether an alpha channel.
+DEPTHS = ("uint8", "uint16", "float16", "float32", "float64")
 WRITTEN: dict[str, tuple[tuple[str, ...], bool]] = {
     ".png": (("uint8", "uint16"), True),
-    ".tif": (("uint8", "uint16", "float32"), True),
-    ".tiff": (("uint8", "uint16", "float32"), True),
-    ".npy": (("uint8", "uint16", "float32"), True),
+    ".tif": (DEPTHS, True),
+    ".tiff": (DEPTHS, True),
+    ".npy": (DEPTHS, True),
     ".webp": (("uint8",), True),
     ".jpg": (("uint8",), False),
     ".jpeg": (("uint8",), False),
@@ -39,6 +41,8 @@ WRITTEN: dict[str, tuple[tuple[str, ...], bool]] = {
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 # The TIFF tags of the orientation and of the ICC profile.
 ORIENTATION_TAG, PROFILE_TAG = 274, 34675
+# Orientations of images that lie on their side.
+TURNED = (5, 6, 7, 8)
 # Photometric interpretations of deep TIFF files that are read: white is zero, black is zero, red, green and blue.
 WHITE_IS_ZERO, PHOTOMETRIC = 0, (0, 1, 2)
 # Compressions that tifffile reads with another package only, and the tags that describe a picture, not its storage.
@@ -46,6 +50,12 @@ LZW = 5
 DESCRIPTIVE_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 33432, 34665, 34853)
 # The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
 MULTIPLIED = 1
+# The resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit: 2 is an
+# inch, the default, and 3 a centimetre.
+RESOLUTIONS = (1, 65535)
+RESOLUTION_TAGS, UNIT_TAG, UNITS = (282, 283), 296, {2: 1.0, 3: 2.54}
+# Held while Pillow's limit on the size of images, a global variable, is lifted.
+LIMIT = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -55,25 +65,28 @@ class Photograph:
     Attributes
     ----------
     levels : array, shape (height, width) or (height, width, channels)
-        The pixels as stored, upright, with the alpha channel last: uint8, uint16, float32, or bool.
+        The pixels as stored, upright, with the alpha channel last: uint8, uint16, bool, or floating-point numbers.
     exif : bytes or None
         EXIF data, without the orientation, because the pixels are upright.
     profile : bytes or None
         ICC profile.
     count : int
         Number of images in the file (frames of an animation, pages of a TIFF file), of which this is the first.
+    resolution : tuple of float or None
+        Dots per inch, horizontally and vertically, if they are known.
     """
 
     levels: Array
     exif: bytes | None = None
     profile: bytes | None = None
     count: int = 1
+    resolution: tuple[float, float] | None = None
 
     @property
     def depth(self) -> str:
-        """How pixels are stored: 'uint8', 'uint16' or 'float32'."""
+        """How pixels are stored: 'uint8', 'uint16', 'float16', 'float32' or 'float64'."""
         name = str(self.levels.dtype)
-        return name if name in ("uint8", "uint16") else "uint8" if name == "bool" else "float32"
+        return name if name in DEPTHS else "uint8" if name == "bool" else "float32"
 
     def check_output(self, path: str | os.PathLike[str]) -> None:
         """Raise an error if a format cannot hold an image like this one.
@@ -96,7 +109,7 @@ class Photograph:
             raise reject("--out", repr(name), f"a name that ends in {', '.join(fitting)} for {kind}")
 
     def write(self, path: str | os.PathLike[str], image: Array) -> None:
-        """Write another image with the depth, EXIF data and profile of this one.
+        """Write another image with the depth, EXIF data, profile and resolution of this one.
 
         The file is written completely or not at all.
 
@@ -105,14 +118,15 @@ class Photograph:
         path : str or path-like
             The file; its extension gives the format.
         image : array, shape (height, width) or (height, width, channels)
-            The image, with values from 0 to 1. Values outside are clipped, unless the depth is float32.
+            The image, with values from 0 to 1. Values outside are clipped, unless the depth is that of floating-point
+            numbers.
         """
         self.check_output(path)
         suffix, depth = Path(path).suffix.lower(), np.dtype(self.depth)
-        levels = image.astype(np.float32)
+        levels = image
         if depth.kind == "u":
-            white = np.iinfo(depth).max
-            levels = np.round(white * np.clip(levels.astype(np.float64), 0, 1)).astype(depth)
+            levels = np.round(np.iinfo(depth).max * np.clip(levels.astype(np.float64), 0, 1))
+        levels = levels.astype(depth)
         if levels.ndim == 3 and levels.shape[2] == 1 and suffix != ".npy":
             levels = levels[..., 0]
         with replacing(path) as temporary:
@@ -120,13 +134,13 @@ class Photograph:
                 with temporary.open("wb") as stream:
                     np.save(stream, levels)
             elif suffix == ".png" and depth == np.uint16:
-                temporary.write_bytes(png16.encode(levels, self.exif, self.profile))
+                temporary.write_bytes(png16.encode(levels, self.exif, self.profile, self.resolution))
             elif suffix in (".tif", ".tiff") and depth != np.uint8:
-                _write_tiff(temporary, levels, self.profile)
+                _write_tiff(temporary, levels, self.profile, self.resolution)
             else:
                 from PIL import Image
 
-                about: dict[str, Any] = {"exif": self.exif, "icc_profile": self.profile}
+                about: dict[str, Any] = {"exif": self.exif, "icc_profile": self.profile, "dpi": self.resolution}
                 # Exact: colours under transparent pixels are kept.
                 lossless = {"lossless": True, "exact": True}
                 quality: dict[str, Any] = {"quality": 95} if suffix in (".jpg", ".jpeg") else lossless
@@ -159,12 +173,13 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
     deep = _read_deep_tiff(name)
     if deep is not None:
         return deep
-    with opened(name) as photograph:
+    with _of_any_size(), opened(name) as photograph:
         from PIL import ImageOps
 
         # Checked from the header, before decoding: processing takes about 32 bytes per pixel.
         files.check_size(name, 32 * photograph.width * photograph.height)
         turned, profile = photograph.getexif().get(0x0112, 1), photograph.info.get("icc_profile")
+        resolution = _resolution(photograph.info.get("dpi"), turned)
         # The further images of a JPEG file from a camera are previews.
         count = 1 if photograph.format == "MPO" else getattr(photograph, "n_frames", 1)
         upright = ImageOps.exif_transpose(photograph)
@@ -175,7 +190,7 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
                 stream.seek(0)
                 levels = png16.decode(name, stream.read())
                 levels = levels[..., 0] if levels.shape[2] == 1 else levels
-                return Photograph(_upright(levels, turned), exif, profile, count)
+                return Photograph(_upright(levels, turned), exif, profile, count, resolution)
         if upright.mode in ("I", "F"):
             raise reject(name, "an image with 32 bits per pixel", "have 8 or 16 bits per pixel")
         if "transparency" in upright.info:
@@ -189,7 +204,7 @@ def read_photograph(path: str | os.PathLike[str]) -> Photograph:
         levels = np.asarray(upright)
     if levels.dtype.kind == "u" and levels.dtype.itemsize == 2:
         levels = levels.astype(np.uint16)
-    return Photograph(levels, exif, profile, count)
+    return Photograph(levels, exif, profile, count, resolution)
 
 
 def _read_deep_tiff(name: str) -> Photograph | None:
@@ -218,6 +233,11 @@ def _read_deep_tiff(name: str) -> Photograph | None:
             levels: Any = _read_grey(name, page) if by_pillow else page.asarray()
             turned, profile = (page.tags.valueof(tag) for tag in (ORIENTATION_TAG, PROFILE_TAG))
             count = sum(not other.is_reduced for other in pages)
+            unit = UNITS.get(page.tags.valueof(UNIT_TAG, default=2))
+            dots = [page.tags.valueof(tag) for tag in RESOLUTION_TAGS]
+            resolution = None
+            if unit and all(dots):
+                resolution = _resolution([unit * above / below for above, below in dots], turned or 1)
     except InputError:
         raise
     except OSError as error:
@@ -226,12 +246,12 @@ def _read_deep_tiff(name: str) -> Photograph | None:
         raise InputError(f"{name}: a damaged image ({error})") from None
     if page.planarconfig == 2 and levels.ndim == 3:
         levels = np.moveaxis(levels, 0, -1)
-    levels = levels.astype(np.float32) if levels.dtype.kind == "f" else levels
+    levels = levels.astype(levels.dtype.newbyteorder("="), copy=False)
     if page.photometric == WHITE_IS_ZERO:
         levels = (1 if levels.dtype.kind == "f" else np.iinfo(levels.dtype).max) - levels
     if MULTIPLIED in page.extrasamples:
         levels = _divided_by_alpha(levels)
-    return Photograph(_upright(levels, turned or 1), None, profile, count)
+    return Photograph(_upright(levels, turned or 1), None, profile, count, resolution)
 
 
 def _reads_lzw() -> bool:
@@ -244,7 +264,7 @@ def _read_grey(name: str, page: Any) -> Array:
     if page.samplesperpixel > 1 or page.photometric == WHITE_IS_ZERO:
         what = f"{page.bitspersample} bits per channel with LZW compression"
         raise reject(name, what, "have another compression, such as deflate", "Or call: pip install imagecodecs")
-    with opened(name) as photograph:
+    with _of_any_size(), opened(name) as photograph:
         return np.asarray(photograph).astype(page.dtype)
 
 
@@ -266,25 +286,49 @@ def _divided_by_alpha(levels: Array) -> Array:
     return np.concatenate([colour.astype(levels.dtype), levels[..., -1:]], axis=-1)
 
 
-def _write_tiff(path: Path, levels: Array, profile: bytes | None) -> None:
+def _write_tiff(path: Path, levels: Array, profile: bytes | None, resolution: tuple[float, float] | None) -> None:
     import tifffile
 
     channels = levels.shape[2] if levels.ndim == 3 else 1
     options: dict[str, Any] = {"photometric": "rgb" if channels >= 3 else "minisblack", "metadata": None}
     if channels in (2, 4):
         options |= {"extrasamples": ["unassalpha"], "planarconfig": "contig"}
+    if resolution:
+        options |= {"resolution": resolution, "resolutionunit": "inch"}
     tifffile.imwrite(path, levels, iccprofile=profile, **options)
+
+
+def _resolution(dots: Any, orientation: int) -> tuple[float, float] | None:
+    """Return the dots per inch of the upright image; None if they are not known or no resolution."""
+    with contextlib.suppress(TypeError, ValueError, ZeroDivisionError):
+        across, down = (float(number) for number in dots)
+        if all(RESOLUTIONS[0] <= number <= RESOLUTIONS[1] for number in (across, down)):
+            return (down, across) if orientation in TURNED else (across, down)
+    return None
 
 
 def _upright(levels: Array, orientation: int) -> Array:
     """Rotate and mirror pixels according to their EXIF orientation."""
-    if orientation in (5, 6, 7, 8):
+    if orientation in TURNED:
         levels = levels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
         levels = levels[:, ::-1]
     if orientation in (3, 4, 7, 8):
         levels = levels[::-1]
     return np.ascontiguousarray(levels)
+
+
+@contextlib.contextmanager
+def _of_any_size() -> Iterator[None]:
+    """Lift Pillow's limit on the number of pixels where memory is the limit; one thread at a time."""
+    from PIL import Image
+
+    with LIMIT:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
 
 
 @contextlib.contextmanager
@@ -315,8 +359,10 @@ def opened(name: str) -> Iterator[Image.Image]:
         raise InputError(f"{name}: no such file") from None
     except (IsADirectoryError, PermissionError) as error:
         raise InputError(f"{name}: cannot be read ({error.strerror}).") from None
-    except Image.DecompressionBombError as error:
-        raise InputError(f"{name}: too large ({error})") from None
+    except Image.DecompressionBombError:
+        # Pillow's limit is twice the size from which it warns.
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0) // 10**6
+        raise InputError(f"{name}: too large (more than {most} megapixels)") from None
     except UnidentifiedImageError:
         raise InputError(f"{name}: not an image ({', '.join(IMAGE_SUFFIXES)})") from None
     except MemoryError:

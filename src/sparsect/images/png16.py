@@ -70,7 +70,12 @@ def decode(name: str, data: bytes) -> Array:
     return plain.view(">u2").astype(np.uint16).reshape(height, width, CHANNELS[kind])
 
 
-def encode(levels: Array, exif: bytes | None = None, profile: bytes | None = None) -> bytes:
+def encode(
+    levels: Array,
+    exif: bytes | None = None,
+    profile: bytes | None = None,
+    resolution: tuple[float, float] | None = None,
+) -> bytes:
     """Encode an image as a PNG file with 16 bits per channel.
 
     Parameters
@@ -81,6 +86,8 @@ def encode(levels: Array, exif: bytes | None = None, profile: bytes | None = Non
         EXIF data.
     profile : bytes, optional
         ICC profile.
+    resolution : tuple of float, optional
+        Dots per inch, horizontally and vertically.
 
     Returns
     -------
@@ -98,6 +105,9 @@ def encode(levels: Array, exif: bytes | None = None, profile: bytes | None = Non
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0))]
     if profile:
         chunks.append((b"iCCP", b"ICC profile\0\0" + zlib.compress(profile)))
+    if resolution:
+        # Dots per metre, and the number that says so.
+        chunks.append((b"pHYs", struct.pack(">IIB", *(round(dots / 0.0254) for dots in resolution), 1)))
     if exif:
         chunks.append((b"eXIf", exif.removeprefix(b"Exif\0\0")))
     chunks += [(b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b"")]

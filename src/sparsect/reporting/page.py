@@ -8,12 +8,14 @@ import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backend.arrays import Array
-from ..backend.writing import replacing
+from ..backend.checks import reject
+from ..backend.writing import check_writable, replacing
 from .inline import inline
 from .look import MARKERS, SCROLLED, look, variables
 
@@ -105,6 +107,8 @@ for (const box of document.querySelectorAll(".slider")) {
 LOSSLESS = 8_000_000
 # Smaller pictures under a slider are enlarged to this width, but not beyond this height.
 WIDTH, HEIGHT = 640, 960
+# How the last line of every page begins, by which pages of sparsect are recognised.
+FOOTER = "<footer><p>sparsect "
 
 
 class Page:
@@ -304,9 +308,31 @@ class Page:
                 f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
                 f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>\n'
                 f"<body><h1>{title}</h1>\n{parts}\n"
-                f"<footer><p>sparsect {__version__}</p></footer>\n{script}</body></html>\n",
+                f"{FOOTER}{__version__}</p></footer>\n{script}</body></html>\n",
                 encoding="utf-8",
             )
+
+
+def check_page(path: str | os.PathLike[str], hint: str = "") -> None:
+    """Check that a page with a name that the user has not chosen can be written, and replaces no file of the user.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The HTML file to be written later.
+    hint : str, optional
+        A sentence that suggests what to do, for the error.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or if there is a file that is no page of sparsect.
+    """
+    check_writable(path)
+    there = Path(path)
+    if there.is_file() and FOOTER.encode() not in there.read_bytes():
+        got = f"a place where {path}, which sparsect has not written, would be overwritten"
+        raise reject("--out", got, "another place", hint)
 
 
 def _key(method: str) -> str:
