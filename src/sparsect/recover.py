@@ -23,7 +23,7 @@ from .operators.rows import select_rows, whitened, whitening_matrix
 from .problems import Problem
 from .run import Snapshot, solve
 from .run.diagnosis import poor_fits
-from .run.result import Result
+from .run.result import Result, check_joinable
 from .run.trace import Measure
 from .sets import Affine, DataSet, JointSparse, Relaxed, SignalSet, Sparse
 from .sets.base import OwnDataSet, OwnSignalSet
@@ -248,9 +248,7 @@ def _from_incomplete(
     options: dict[str, Any],
 ) -> Result:
     """Recover the rows of each pattern of measurements, and warn once about all of them."""
-    for name in ("checkpoint", "callback", "record"):
-        if options[name] is not None and options[name] != ():
-            raise reject(name, "a value with mask", "None, since several runs are made")
+    check_joinable(options, "mask")
     m, axes = operator.shape[0], 2 if isinstance(sparsity, JointSparse) else 1
     data = floating("y", y, dimensions=(axes, axes + 1), finite=False)
     if data.shape[-1] != m or 0 in data.shape:
@@ -276,7 +274,7 @@ def _from_incomplete(
         return solved(measured, y, weights, None if noise_norm is None else noise_norm[rows], **options | limits)
 
     result = recover_measured(rows, mask, rows_of)
-    if options["check_fit"] and not (isinstance(sparsity, int) and sparsity == 0):
+    if options["check_fit"] and result.sparsity != 0:
         # One row with the norms of the columns stands for Phi, and one entry with the norm of y for each y.
         dtype, entries = to_numpy(result.residual_norm).dtype, int(np.prod(result.x.shape[1:]))
         lengths = np.resize(operator.column_norms, entries) if operator.is_dense else np.ones(1)

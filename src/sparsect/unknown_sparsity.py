@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, is_complex, is_numpy, namespace, to_numpy
+from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, is_complex, on_host, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
 from .kernels.supports import sample_sizes
@@ -19,7 +19,7 @@ from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem
 from .run.diagnosis import poor_fits
 from .run.loop import solve
-from .run.result import Result, joined
+from .run.result import Result, check_joinable, joined
 from .run.trace import Clock
 from .sets import SignalSet
 from .solvers import AnnealedDifferenceMap, Automatic
@@ -99,10 +99,8 @@ def recover_unknown(
             raise reject("sparsity", what, "a number, or 'auto' with noise_norm")
         result = solve(problem, AnnealedDifferenceMap(learn_sparsity=True), **options)
         return dataclasses.replace(result, sparsity="auto")
-    for name in ("checkpoint", "callback"):
-        if options.get(name) is not None:
-            given = "noise_norm" if noise_norm is not None else "a Phi with columns that resemble each other"
-            raise reject(name, f"a value with sparsity='auto' and {given}", "None, since several runs are made")
+    given = "noise_norm" if noise_norm is not None else "a Phi with columns that resemble each other"
+    check_joinable(options, f"sparsity='auto' and {given}")
     budget, check_fit = options.pop("max_seconds", None), options.pop("check_fit", True)
     if budget is not None:
         budget = real_number("max_seconds", budget, "a number of at least 0", low=0.0)
@@ -112,7 +110,32 @@ def recover_unknown(
             chosen = smallest_within(problem, type(solver)("approximation"))
         else:
             chosen = most_likely_groups(problem) if _has_groups(problem) else most_likely(problem)
-    parts, waiting = [], np.arange(problem.batch)
+    every = np.arange(problem.batch)
+    if noise_norm is not None or problem.structure.grouped:
+        parts = _runs(problem, solver, every, chosen, budget, options)
+    else:
+        # A fit explains more of noise than the posterior mean, which shows whether there is anything but noise.
+        plain = {"refit": False, "polish": False}
+        parts = _runs(problem, solver, every, chosen, budget, options | plain)
+        noise = _noise(problem, joined(parts))
+        chosen[noise] = 0
+        again = every if options["refit"] or options["polish"] else noise
+        parts += _runs(problem, solver, again, chosen, budget, options)
+    whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
+    warn((), poor_fits(problem, solver, whole) if check_fit else ())
+    return whole.first() if problem.single else whole
+
+
+def _runs(
+    problem: Problem,
+    solver: Automatic | AnnealedDifferenceMap,
+    waiting: IntArray,
+    chosen: IntArray,
+    budget: float | None,
+    options: dict[str, Any],
+) -> list[tuple[IntArray, Result]]:
+    """Recover the waiting rows with the chosen numbers of nonzeros, which are raised where they are too small."""
+    parts = []
     while waiting.size:
         missed = np.zeros(problem.batch, dtype=bool)
         for s, rows in _groups(waiting, chosen[waiting]):
@@ -120,23 +143,17 @@ def recover_unknown(
             part = solve(problem.take(rows, int(s)), solver, max_seconds=share, check_fit=False, **options)
             parts.append((rows, part))
             # A trial may have been luckier than the run itself.
-            if noise_norm is not None and solver.goal == "approximation" and s < _most(problem):
+            if problem.noise_norm is not None and solver.goal == "approximation" and s < _most(problem):
                 missed[rows] = ~_within(problem, rows, to_numpy(part.residual_norm))
         waiting = np.flatnonzero(missed)
         chosen[waiting] += 1
-    if noise_norm is None and not problem.structure.grouped and (noise := _noise(problem, parts)).size:
-        parts.append((noise, solve(problem.take(noise, 0), solver, check_fit=False, **options)))
-    whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
-    warn((), poor_fits(problem, solver, whole) if check_fit else ())
-    return whole.first() if problem.single else whole
+    return parts
 
 
-def _noise(problem: Problem, parts: list[tuple[IntArray, Result]]) -> IntArray:
+def _noise(problem: Problem, result: Result) -> IntArray:
     """Return the rows whose answers explain no more of y than the best of n columns does by chance."""
-    residual, size = np.zeros(problem.batch), row_norms(problem.y)
-    for rows, part in parts:
-        residual[rows] = to_numpy(part.residual_norm).reshape(rows.size)
-    chance = by_chance(problem.operator.adjoint(problem.y), problem.operator.shape[0])
+    residual, size = to_numpy(result.residual_norm).reshape(-1), row_norms(problem.y)
+    chance = by_chance(*problem.operator.shape, is_complex(problem.y))
     return np.flatnonzero((size > 0) & (residual >= math.sqrt(1 - chance) * size))
 
 
@@ -153,7 +170,7 @@ def _is_sampled(problem: Problem) -> bool:
     group for several small ones.
     """
     if _has_groups(problem):
-        if not is_numpy(namespace(problem.y)):
+        if not on_host(problem.y):
             return False
         if np.ptp(problem.structure.layout.sizes) > 0:
             return True

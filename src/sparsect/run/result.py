@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import files
 from ..backend.arrays import Array, IntArray, NumpyArray, namespace, take_rows, to_numpy
-from ..backend.checks import LONGEST, InputError
+from ..backend.checks import LONGEST, InputError, reject
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,21 @@ class Result:
         history = fields.pop("history")
         arrays = {name: to_numpy(value) for name, value in fields.items() if value is not None}
         files.write_npz(path, arrays | {f"history/{name}": value for name, value in history.items()})
+
+
+def check_joinable(options: Mapping[str, Any], given: str) -> None:
+    """Reject options that concern a single run.
+
+    Parameters
+    ----------
+    options : mapping
+        Options of :func:`sparsect.solve`.
+    given : str
+        Because of what several runs are made.
+    """
+    for name in ("checkpoint", "callback", "record"):
+        if options.get(name) is not None and options[name] != ():
+            raise reject(name, f"a value with {given}", "None, since several runs are made")
 
 
 def joined(parts: Sequence[tuple[IntArray, Result]], seconds: float = 0.0) -> Result:

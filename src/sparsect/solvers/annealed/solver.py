@@ -265,7 +265,7 @@ class AnnealedDifferenceMap(Solver):
         m = problem.operator.shape[0]
         # Of noise, random columns explain their share of the measurements, and the best of n columns a bit more.
         share = xp.astype(xp.count_nonzero(answer, axis=-1), left.dtype) / m
-        by_noise = xp.clip(share, by_chance(answer, m), None)
+        by_noise = xp.clip(share, by_chance(*problem.operator.shape, is_complex(answer)), None)
         explains = (left < (1 - by_noise) * squared_norm(problem.y))[:, None]
         inclusion = of_messages(state, answer, problem.structure, sized=False)[1]
         sure = xp.max(inclusion, axis=-1, keepdims=True) > SURE
@@ -279,28 +279,28 @@ class AnnealedDifferenceMap(Solver):
             return x, {}
         xp = namespace(x)
         _, inclusion, deviation = of_messages(state, x, problem.structure, sized=not self.learn_sparsity)
-        # Rows without nonzeros have found nothing but noise.
+        # Messages that explain noise spread small probabilities over many entries, nearly all of which are too high.
         inclusion = xp.where(xp.any(x != 0, axis=-1)[:, None], inclusion, xp.zeros_like(inclusion))
         source = np.where(to_numpy(state.passes_messages), "messages", "search")
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
-def by_chance(x: Array, m: int) -> float:
+def by_chance(m: int, n: int, complex_data: bool) -> float:
     """Return which part of ||y||^2 the best of n columns explains if y is noise.
 
     Parameters
     ----------
-    x : array, shape (batch, n)
-        Signals, real or complex.
-    m : int
-        The number of measurements.
+    m, n : int
+        The shape of Phi.
+    complex_data : bool
+        Whether y is complex.
 
     Returns
     -------
     float
-        2 log(n) / m, or half of it for complex signals, but less than 1.
+        2 log(n) / m, or half of it for complex data, but less than 1.
     """
-    return min((1 if is_complex(x) else 2) * math.log(x.shape[-1]) / m, MOST_BY_CHANCE)
+    return min((1 if complex_data else 2) * math.log(n) / m, MOST_BY_CHANCE)
 
 
 def _open(plan: Plan, state: AnnealedState) -> AnnealedState:
