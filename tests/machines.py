@@ -1,7 +1,7 @@
 """Run the numerical tests as on other machines: other CPUs, one thread, memory with NaN where nothing was written yet.
 
-``make test-machines`` calls it. Conditions that have nothing to do with each other share a run; to see which of them makes
-a test fail, name one: ``python tests/machines.py "one thread"``. Those that the machine at hand cannot meet are left out.
+``make test-machines`` calls it. Conditions that have nothing to do with each other share a run; to see which of them
+makes a test fail, name one: ``python tests/machines.py "one thread"``. Those that the machine cannot meet are left out.
 """
 
 import argparse
