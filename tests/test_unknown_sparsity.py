@@ -136,7 +136,42 @@ def test_with_the_noise_level_the_default_method_recovers(rng):
     assert sparsect.snr_db(x, result.x).mean() > 15
 
 
-@pytest.mark.parametrize("option", [{"checkpoint": "run.npz"}, {"callback": lambda run: None}])
+@pytest.mark.parametrize("option", [{"checkpoint": "run.npz"}, {"callback": lambda run: None}, {"record": ["support"]}])
 def test_several_runs_are_neither_saved_nor_watched(rng, option):
+    Phi, y = correlated(rng, 20, 40), rng.standard_normal(20)
     with pytest.raises(InputError, match="several runs"):
-        sparsect.recover(correlated(rng, 20, 40), rng.standard_normal(20), "auto", **option)
+        sparsect.recover(Phi, y, "auto", **option)
+    assert not sparsect.recover(Phi, y, "auto", record=[], check_fit=False).history
+
+
+def test_many_nonzeros_are_not_taken_for_noise():
+    """Messages may expect as many nonzeros as measurements, which explain all of y."""
+    rng = np.random.default_rng(0)
+    Phi, x = rng.standard_normal((200, 200)), np.zeros((3, 200))
+    for row in x:
+        row[rng.choice(200, 140, replace=False)] = rng.choice([-1.0, 1.0], 140)
+    clean = x @ Phi.T
+    noise = rng.standard_normal(clean.shape)
+    y = clean + 0.1 * noise * np.linalg.norm(clean) / np.linalg.norm(noise)
+    assert (sparsect.snr_db(x, sparsect.recover(Phi, y, "auto").x) > 7).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"refit": True}])
+def test_noise_at_several_times_mostly_has_no_nonzeros(options):
+    rng = np.random.default_rng(0)
+    Phi, y = correlated(rng, 60, 150, 0.8), rng.standard_normal((30, 2, 60))
+    result = sparsect.recover(Phi, y, sets.JointSparse("auto"), check_fit=False, **options)
+    assert np.count_nonzero(result.x.any(axis=(1, 2))) <= 5
+
+
+def test_refitted_and_polished_answers_agree_on_what_is_noise(rng):
+    Phi, noise = correlated(rng, 60, 150), rng.standard_normal((8, 60))
+    _, signals = measured(rng, Phi, 5, 4, 0.2)
+    y = np.concatenate([noise, signals])
+    plain, refitted, polished = (
+        sparsect.recover(Phi, y, "auto", check_fit=False, **options).support.sum(axis=1)
+        for options in ({}, {"refit": True}, {"polish": True})
+    )
+    np.testing.assert_array_equal(refitted, plain)
+    np.testing.assert_array_equal(polished, plain)
+    assert (plain[8:] > 0).all()

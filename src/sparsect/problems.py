@@ -303,7 +303,22 @@ class Units:
         array, shape (batch, n)
             Solutions of the original problem.
         """
-        x = x if self.sign == 1 else self.sign * x
+        # A difference, because products have zeros with a sign.
+        return self.magnified(x if self.sign == 1 else 0 - x)
+
+    def magnified(self, x: Array) -> Array:
+        """Express magnitudes of solutions, such as standard deviations, in the original units.
+
+        Parameters
+        ----------
+        x : array, shape (batch, columns of the scaled problem)
+            Magnitudes for the scaled problem.
+
+        Returns
+        -------
+        array, shape (batch, n)
+            Magnitudes for the original problem.
+        """
         x = x if self.x is None else x * self.x[:, None]
         return self.widened(x if self.columns is None else x * self.columns)
 

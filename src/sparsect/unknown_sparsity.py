@@ -110,18 +110,22 @@ def recover_unknown(
             chosen = smallest_within(problem, type(solver)("approximation"))
         else:
             chosen = most_likely_groups(problem) if _has_groups(problem) else most_likely(problem)
-    every = np.arange(problem.batch)
-    if noise_norm is not None or problem.structure.grouped:
+    every, seconds = np.arange(problem.batch), 0.0
+    if noise_norm is not None or _has_groups(problem):
         parts = _runs(problem, solver, every, chosen, budget, options)
     else:
-        # A fit explains more of noise than the posterior mean, which shows whether there is anything but noise.
-        plain = {"refit": False, "polish": False}
-        parts = _runs(problem, solver, every, chosen, budget, options | plain)
-        noise = _noise(problem, joined(parts))
+        fitted = options["refit"] or options["polish"]
+        share = budget / 2 if budget is not None and fitted else budget
+        parts = _runs(problem, solver, every, chosen, share, options)
+        noise = _explained_by_chance(problem, parts, chosen if fitted else np.ones_like(chosen))
+        if fitted and noise.size:
+            # Fits explain more of noise than the posterior mean, which shows whether there is anything else.
+            means = _runs(problem, solver, noise, chosen, share, options | {"refit": False, "polish": False})
+            noise = _explained_by_chance(problem, means, np.ones_like(chosen))
+            seconds = sum(part.seconds for _, part in means)
         chosen[noise] = 0
-        again = every if options["refit"] or options["polish"] else noise
-        parts += _runs(problem, solver, again, chosen, budget, options)
-    whole = dataclasses.replace(joined(parts, clock.seconds), sparsity="auto")
+        parts += _runs(problem, solver, noise, chosen, None, options)
+    whole = dataclasses.replace(joined(parts, clock.seconds + seconds), sparsity="auto")
     warn((), poor_fits(problem, solver, whole) if check_fit else ())
     return whole.first() if problem.single else whole
 
@@ -150,11 +154,15 @@ def _runs(
     return parts
 
 
-def _noise(problem: Problem, result: Result) -> IntArray:
-    """Return the rows whose answers explain no more of y than the best of n columns does by chance."""
-    residual, size = to_numpy(result.residual_norm).reshape(-1), row_norms(problem.y)
-    chance = by_chance(*problem.operator.shape, is_complex(problem.y))
-    return np.flatnonzero((size > 0) & (residual >= math.sqrt(1 - chance) * size))
+def _explained_by_chance(problem: Problem, parts: list[tuple[IntArray, Result]], places: IntArray) -> IntArray:
+    """Return the rows whose answers explain no more of y than as many times the best column explains of noise."""
+    size, residual = row_norms(problem.y), np.full(problem.batch, -1.0)
+    for rows, part in parts:
+        residual[rows] = to_numpy(part.residual_norm)
+    times = problem.times or 1
+    m, n = (length // times for length in problem.operator.shape)
+    chance = np.minimum(places * by_chance(m, n, is_complex(problem.y), times), 1.0)
+    return np.flatnonzero((size > 0) & (residual >= np.sqrt(1 - chance) * size))
 
 
 def _most(problem: Problem) -> int:
@@ -232,7 +240,7 @@ def most_likely(problem: Problem) -> IntArray:
 
 
 def _is_noise(problem: Problem, likely: IntArray) -> BoolArray:
-    """Whether none of one or two nonzeros are as likely as nothing, and ``likely`` ones are far less likely.
+    """Whether nothing is at least as likely as one or two nonzeros, and far more likely than ``likely`` ones.
 
     A chain with almost as many nonzeros as there are measurements explains all of y, and may stay there.
     """

@@ -176,6 +176,15 @@ class TestSparseRegressor:
             taken += SparseRegressor().fit(X, y).support_[-1]
         assert taken <= 3
 
+    def test_few_samples_are_not_fitted_exactly(self):
+        """The criterion also falls where a subset fits the noise."""
+        selected = []
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((10, 30))
+            selected.append(SparseRegressor().fit(X, 2 * X[:, 0] + rng.standard_normal(10)).support_.sum())
+        assert np.mean(selected) < 2
+
     @pytest.mark.parametrize("estimator", [SparseRegressor(), SparseRegressorCV()])
     def test_many_features_matter(self, estimator):
         """More than are tried at first; the error is that of least squares, not several times as large."""

@@ -291,6 +291,7 @@ def test_nonpositive_is_the_mirror_image_of_nonnegative(rng, size, method):
     above = recover(Phi, y, sets.Sparse(size, low=0), method, polish=True)
     below = recover(Phi, -y, sets.Sparse(size, high=0), method, polish=True)
     np.testing.assert_array_equal(below.x, -above.x)
+    assert not np.signbit(below.x[below.x == 0]).any()
     np.testing.assert_array_equal(below.standard_deviation, above.standard_deviation)
     np.testing.assert_array_equal(below.inclusion_probability, above.inclusion_probability)
     np.testing.assert_allclose(below.residual_norm, np.linalg.norm(below.x @ Phi.T + y, axis=1), atol=1e-9)
@@ -647,6 +648,7 @@ class TestNoise:
             (np.triu(np.ones((80, 80))), "noise_std` must be a symmetric covariance matrix"),
             (np.full(80, np.nan), "noise_std` must"),
             (np.full(80, 1e-200), "noise_std` must have the scale of the noise in y, got numbers as small as 1e-200"),
+            (1e-310 * np.eye(80), "noise_std` must have the scale of the noise in y, got variances as small as 1e-310"),
         ],
     )
     def test_errors(self, rng, noise_std, message):
@@ -658,6 +660,8 @@ class TestNoise:
         _, Phi, y, _ = signals(rng, "nonnegative")
         with pytest.raises(InputError, match=r"y` must have 80 measurements, .*got shape \(4, 79\)"):
             recover(Phi, y[:, :79], 8, noise_std=np.ones(80))
+        with pytest.raises(InputError, match=r"y` must have shape .*got shape \(0, 80\)"):
+            recover(Phi, y[:0], 8, noise_std=1.0)
 
 
 class TestMissingData:

@@ -99,7 +99,7 @@ def magnitudes(x: Array) -> Array:
 
 
 def largest(array: Array) -> float:
-    """Find the largest magnitude of all entries.
+    """Find the largest number in an array, whatever its sign.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def largest(array: Array) -> float:
     Returns
     -------
     float
-        The largest magnitude; 0 if the array is empty.
+        The largest absolute value of all real and imaginary parts; 0 if the array is empty.
     """
     if not math.prod(array.shape):
         return 0.0

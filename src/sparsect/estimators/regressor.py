@@ -23,6 +23,9 @@ from .subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs, 
 
 # Sizes up to this are compared by the criterion, and twice as many as long as the best one is in the upper half.
 FIRST = 16
+# With at least so many samples for each feature, up to half as many features as samples are tried. With fewer samples,
+# large subsets may fit the noise, and the criterion would choose them.
+AMPLE = 1.5
 # A squared residual of this part of the squared norm of the targets is an exact fit.
 EXACT = 1e-14
 # Weights with a smaller mean, or one above the inverse, are probably relative ones.
@@ -42,7 +45,7 @@ def largest_size(samples: float, features: int) -> int:
     Returns
     -------
     int
-        At least 1, but at most what leaves two samples for the noise and one for the intercept.
+        At most what leaves two samples for the noise and one for the intercept, so 0 for up to three samples.
     """
     limit = samples / (max(1.0, math.log(features)) * max(1.0, math.log(max(1.0, math.log(max(samples, 1.0))))))
     return int(max(0, min(max(1, limit), features, samples - 3)))
@@ -71,7 +74,8 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
     """
     targets, features = equations.b.shape
     limit = largest_size(samples, features)
-    most, size = max(limit, int(min(features, samples / 2))), min(FIRST, limit)
+    most = max(limit, min(features, int(samples / 2))) if samples >= AMPLE * features else limit
+    size = min(FIRST, limit)
     path: list[Subset] = []
     while True:
         path = best_subsets(equations, size, path)

@@ -31,10 +31,9 @@ UNIT_SUPPORTS = 1_000
 def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
     """Exchange columns of the supports of ``x`` as long as that lowers the residual, and refit.
 
-    Groups are exchanged as a whole, and columns stay in their level. In some cases the result is the best of all
-    supports of its size. If only the number of nonzeros is limited, these cases are one nonzero, two nonzeros if Phi
-    has at most eight times as many columns as rows, and any number for which there are few supports. With groups or
-    bounds, it is the best one if there are few supports.
+    Groups are exchanged as a whole, and columns stay in their level. The result is the best of all supports of its
+    size if these are few and, unless x has groups or bounds, also for one nonzero, and for two if Phi has at most eight
+    times as many columns as rows.
 
     Parameters
     ----------

@@ -157,9 +157,10 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
 def _check_range(noise_std: Any, white: Array) -> None:
     """Refuse noise so far from the size of the data that squares of whitened numbers leave the range of their dtype."""
     xp = namespace(white)
-    if not bool(xp.all(magnitudes(white) < float(xp.finfo(white.dtype).max) ** 0.5 / math.prod(white.shape))):
-        smallest = to_numpy(floating("noise_std", noise_std)).min()
-        raise reject("noise_std", f"numbers as small as {smallest:g}", "have the scale of the noise in y")
+    if not bool(xp.all(magnitudes(white) < float(xp.finfo(white.dtype).max) ** 0.5 / max(1, math.prod(white.shape)))):
+        noise = to_numpy(floating("noise_std", noise_std))
+        what, numbers = ("variances", np.diag(noise).real) if noise.ndim == 2 else ("numbers", noise)
+        raise reject("noise_std", f"{what} as small as {numbers.min():g}", "have the scale of the noise in y")
 
 
 def whitening_matrix(name: str, noise_std: Any, m: int) -> NumpyArray:

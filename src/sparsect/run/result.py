@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -193,10 +193,12 @@ def check_joinable(options: Mapping[str, Any], given: str) -> None:
     options : mapping
         Options of :func:`sparsect.solve`.
     given : str
-        Because of what several runs are made.
+        What makes several runs necessary, for the message.
     """
     for name in ("checkpoint", "callback", "record"):
-        if options.get(name) is not None and options[name] != ():
+        value = options.get(name)
+        empty = name == "record" and isinstance(value, Sized) and not len(value)
+        if value is not None and not empty:
             raise reject(name, f"a value with {given}", "None, since several runs are made")
 
 

@@ -85,9 +85,9 @@ class Snapshot:
     def details(self) -> dict[str, Array]:
         """What the solver knows about the solutions, by the name of the attribute of :class:`Result`."""
         details, units = self._answer[1], self._run.units
-        for name, convert in (("standard_deviation", units.original), ("inclusion_probability", units.widened)):
+        for name, convert in (("standard_deviation", units.magnified), ("inclusion_probability", units.widened)):
             if name in details:
-                details = details | {name: abs(convert(details[name]))}
+                details = details | {name: convert(details[name])}
         return {name: self._shaped(value) if value.ndim > 1 else value for name, value in details.items()}
 
     @cached_property

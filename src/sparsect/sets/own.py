@@ -160,8 +160,8 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     -------
     callable
         The same projection, which raises an error if it returns something else than real or complex points like x, if
-        they have too many nonzeros, or if it moves the points that it has returned in its first, second, fourth, ...
-        use.
+        they have too many nonzeros, or if projecting them again moves them, which is checked in its first, second,
+        fourth, eighth, ... use.
     """
     uses = 0
 

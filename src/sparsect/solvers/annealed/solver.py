@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from scipy.special import chdtrc, chdtri
 
 from ...backend.arrays import Array, FloatArray, is_complex, is_single, namespace, on_host, to_numpy
 from ...backend.checks import choice, reject, truth_value
@@ -265,7 +266,7 @@ class AnnealedDifferenceMap(Solver):
         m = problem.operator.shape[0]
         # Of noise, random columns explain their share of the measurements, and the best of n columns a bit more.
         share = xp.astype(xp.count_nonzero(answer, axis=-1), left.dtype) / m
-        by_noise = xp.clip(share, by_chance(*problem.operator.shape, is_complex(answer)), None)
+        by_noise = xp.clip(share, by_chance(*problem.operator.shape, is_complex(answer)), MOST_BY_CHANCE)
         explains = (left < (1 - by_noise) * squared_norm(problem.y))[:, None]
         inclusion = of_messages(state, answer, problem.structure, sized=False)[1]
         sure = xp.max(inclusion, axis=-1, keepdims=True) > SURE
@@ -279,13 +280,13 @@ class AnnealedDifferenceMap(Solver):
             return x, {}
         xp = namespace(x)
         _, inclusion, deviation = of_messages(state, x, problem.structure, sized=not self.learn_sparsity)
-        # Messages that explain noise spread small probabilities over many entries, nearly all of which are too high.
+        # Messages that explain noise give many entries small probabilities, and nearly all of these are too high.
         inclusion = xp.where(xp.any(x != 0, axis=-1)[:, None], inclusion, xp.zeros_like(inclusion))
         source = np.where(to_numpy(state.passes_messages), "messages", "search")
         return x, {"source": source, "inclusion_probability": inclusion, "standard_deviation": deviation}
 
 
-def by_chance(m: int, n: int, complex_data: bool) -> float:
+def by_chance(m: int, n: int, complex_data: bool, times: int = 1) -> float:
     """Return which part of ||y||^2 the best of n columns explains if y is noise.
 
     Parameters
@@ -294,13 +295,17 @@ def by_chance(m: int, n: int, complex_data: bool) -> float:
         The shape of Phi.
     complex_data : bool
         Whether y is complex.
+    times : int, optional
+        The number of times of a signal with a joint support.
 
     Returns
     -------
     float
-        2 log(n) / m, or half of it for complex data, but less than 1.
+        2 log(n) / m at one time, or half of it for complex data; at several times, what is as improbable. Less than 1.
     """
-    return min((1 if complex_data else 2) * math.log(n) / m, MOST_BY_CHANCE)
+    parts = 2 if complex_data else 1
+    explained = chdtri(parts * times, chdtrc(parts, 2 * math.log(n)))
+    return min(float(explained) / (parts * times * m), MOST_BY_CHANCE)
 
 
 def _open(plan: Plan, state: AnnealedState) -> AnnealedState:

@@ -106,7 +106,8 @@ class Automatic(Solver):
       (:class:`SupportSampler`): by a chain that starts hot, by one that starts from what the map has found, and, unless
       these two agree and leave little doubt, by two more.
       The answer is the posterior mean of the chain with the smallest residual, averaged with those that are as good. If
-      its s largest entries do not explain y, because columns are almost the same, the best fit is taken instead.
+      its s largest entries do not explain y, because columns are almost the same, the answer is the mean given the most
+      probable of the supports that were found.
 
     Parameters
     ----------
