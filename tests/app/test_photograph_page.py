@@ -167,7 +167,7 @@ def test_a_mask_is_painted_with_the_mouse_and_filled(page):
     assert mask[HEIGHT // 2, 25:75].all()
     assert 10 <= mask[:, WIDTH // 2].sum() <= 14
     assert not mask[: HEIGHT // 2 - 8].any()
-    torn, whole = decoded(download(page, "input picture")), decoded(download(page, "8 passes"))
+    torn, whole = decoded(download(page, "input picture")), decoded(download(page, "50 passes"))
     np.testing.assert_array_equal(whole[~mask], torn[~mask])
     assert (torn[mask] == 128).all()
     assert not (whole[mask] == 128).all()

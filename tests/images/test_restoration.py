@@ -190,7 +190,7 @@ class TestInpaint:
             found.append(images.psnr_db(camera, whole))
         assert found[0] + 0.1 < found[1] < found[2]
         # Each pass reports its strips, in addition to the beginning and the end.
-        assert (len(calls[1]) - 2) * 3 == len(calls[2]) - 2
+        assert all(len(reported) - 2 >= passes for passes, reported in zip((2, 8, 24), calls, strict=True))
 
     def test_a_hole_wider_than_a_patch_is_filled(self, rng):
         image = smooth_image(rng)

@@ -125,3 +125,14 @@ def test_strips_hold_every_patch_once():
     marked = [(top, left) for top, left in expected if top <= 50 < top + 8 and left <= 20 < left + 8]
     assert [tuple(corner) for strip in groups.strips((100, 41), where) for corner in strip] == marked
     assert groups.strips((100, 41), np.zeros((100, 41), dtype=bool)) == []
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_shifted_patches_cover_the_image(shift):
+    for length in (8, 9, 15, 16, 100):
+        found = starts(length, 8, 8, shift)
+        assert found[0] == 0
+        assert found[-1] == length - 8
+        assert (np.diff(found) > 0).all()
+        assert (np.diff(found) <= 8).all()
+        assert shift in found or shift > length - 8

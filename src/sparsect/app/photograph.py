@@ -120,7 +120,7 @@ class PhotographPage:
                 self.brush.on_value_change(lambda: self.viewer.set(brush=self.brush.value))
                 self.scattered = number("Missing at random, %", 0, 90, 0)
                 self.scattered.on_value_change(self.prepare)
-                self.passes = number("Budget: passes", 1, 16, 8)
+                self.passes = number("Budget: passes", 1, 200, 50)
                 ui.button("Clear the mask", on_click=self.clear).props("flat no-caps dense")
             self.runner = Runner(self.tab, self.asked, self.received, self.finished)
             self.task.on_value_change(self.task_changed)

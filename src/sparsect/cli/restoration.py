@@ -109,7 +109,11 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
 )
 @click.option(
-    "--passes", type=int, default=8, show_default=True, help="Passes over the image; more are slower and mostly better."
+    "--passes",
+    type=int,
+    default=50,
+    show_default=True,
+    help="Passes over the image; more take longer and are mostly better.",
 )
 @click.option(
     "--out",

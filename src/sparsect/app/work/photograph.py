@@ -233,7 +233,7 @@ def inpaint(send: Sender, image: Array, reference: Array, mask: Array, passes: i
         missing = mask if image.ndim == 2 else mask[..., None]
         coarse = np.where(missing, filled, image / np.float32(255))
         pictures.show(FIRST, coarse, time.monotonic() - begun, final=True)
-    lengths = sorted({1, min(3, passes), passes})
+    lengths = sorted({1, min(10, passes), passes})
     for number, length in enumerate(lengths):
 
         def report(done: int, total: int, number: int = number, length: int = length) -> None:

@@ -29,12 +29,15 @@ class Groups:
         Distance between adjacent reference patches in pixels, at most ``side``.
     reach : int, optional
         Largest distance of a patch of a group from its reference patch, in both directions, in pixels.
+    shift : int, optional
+        Distance of the second reference patch from the border if that is less than ``stride``, in pixels; 0 for none.
     """
 
     side: int
     count: int
     stride: int = 3
     reach: int = 19
+    shift: int = 0
 
     def strips(self, shape: tuple[int, ...], where: Array | None = None, size: int = STRIP) -> list[Array]:
         """Return the corners of the reference patches, strip by strip.
@@ -53,7 +56,7 @@ class Groups:
         list of arrays of int, each of shape (references, 2)
             First row and first column of each reference patch.
         """
-        down, across = (starts(length, self.side, self.stride) for length in shape)
+        down, across = (starts(length, self.side, self.stride, self.shift) for length in shape)
         chosen = np.ones((down.size, across.size), dtype=bool)
         if where is not None:
             # Marked pixels in a window, from sums over all pixels above and to the left.
@@ -212,7 +215,7 @@ def _averaged(
     return total if elsewhere is None else np.where(covered, total, elsewhere)
 
 
-def starts(length: int, side: int, stride: int) -> Array:
+def starts(length: int, side: int, stride: int, shift: int = 0) -> Array:
     """Return where patches start that cover a row or column of pixels; the last one is moved inwards.
 
     Parameters
@@ -223,14 +226,15 @@ def starts(length: int, side: int, stride: int) -> Array:
         Side of a patch in pixels.
     stride : int
         Distance between the starts of adjacent patches.
+    shift : int, optional
+        Distance of the second patch from the first if that is less than ``stride``; 0 for none.
 
     Returns
     -------
     array of int
         The first pixel of each patch.
     """
-    places = np.arange(0, length - side + 1, stride)
-    return places if places[-1] == length - side else np.append(places, length - side)
+    return np.unique(np.concatenate([[0], np.arange(shift, length - side + 1, stride), [length - side]]))
 
 
 def _cosines(side: int) -> Array:
