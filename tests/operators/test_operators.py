@@ -88,7 +88,9 @@ class TestPseudoInverse:
     def test_kinds(self, rng):
         Phi = dense(rng)
         assert isinstance(sparsect.as_operator(Phi).pseudo_inverse, SingularVectors)
-        assert isinstance(sparsect.as_operator(scipy.sparse.csr_array(Phi)).pseudo_inverse, SingularVectors)
+        sparse = scipy.sparse.csr_array(Phi)
+        assert isinstance(sparsect.as_operator(sparse), sparsect.DenseOperator)
+        assert isinstance(sparsect.SparseOperator(sparse).pseudo_inverse, SingularVectors)
         large = scipy.sparse.eye_array(1100, 1200, format="csr")
         assert isinstance(sparsect.as_operator(large).pseudo_inverse, ConjugateGradients)
         assert isinstance(sparsect.as_operator(aslinearoperator(Phi)).pseudo_inverse, ConjugateGradients)
@@ -117,7 +119,7 @@ class TestPseudoInverse:
     def test_sparse_formats(self, rng):
         Phi, x = dense(rng), rng.standard_normal((2, 20))
         for kind in ("lil", "coo", "csc", "dok", "bsr", "dia"):
-            operator = sparsect.as_operator(scipy.sparse.coo_array(Phi).asformat(kind))
+            operator = sparsect.SparseOperator(scipy.sparse.coo_array(Phi).asformat(kind))
             np.testing.assert_allclose(operator.forward(x), x @ Phi.T)
 
     def test_factored_once_and_timed(self, rng):
@@ -168,7 +170,8 @@ class TestPseudoInverse:
         problem = sparsect.random_problem(40, 80, 6, rng=0)
         Phi, y = (scale * problem.Phi).astype(np.float32), problem.y[0].astype(dtype)
         dense, sparse = (
-            sparsect.recover(kind(Phi), y, 6, "alternating-map") for kind in (np.asarray, scipy.sparse.csr_array)
+            sparsect.recover(operator, y, 6, "alternating-map")
+            for operator in (Phi, sparsect.SparseOperator(scipy.sparse.csr_array(Phi)))
         )
         assert sparse.x.dtype == dense.x.dtype == dtype
         np.testing.assert_allclose(scale * sparse.x, scale * dense.x, atol=1e-3)
@@ -240,8 +243,9 @@ class TestErrors:
 def test_a_sparse_matrix_of_the_caller_stays_as_it_is(kind, dtype):
     Phi = kind(np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=dtype))
     data, indices, values = Phi.data, Phi.indices, Phi.toarray()
-    operator = sparsect.as_operator(Phi)
-    sparsect.recover(Phi, [1.0, 2.0], 1, max_iter=5)
+    operator = sparsect.SparseOperator(Phi)
+    for given in (Phi, operator):
+        sparsect.recover(given, [1.0, 2.0], 1, max_iter=5)
     assert np.shares_memory(Phi.data, data)
     assert np.shares_memory(Phi.indices, indices)
     assert Phi.dtype == dtype

@@ -409,13 +409,27 @@ class TestPolish:
             np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
 
 
+def test_a_small_sparse_matrix_is_solved_like_a_dense_one(rng):
+    """Supports are sampled, which coherent columns need."""
+    places = np.arange(100)
+    Phi = np.exp(-((places[:, None] - places) ** 2) / 8.0)
+    Phi[Phi < 1e-3] = 0
+    x = np.zeros(100)
+    x[[10, 14, 40, 63, 80]] = [1, -1, 0.7, 1.5, -0.6]
+    y = Phi @ x + 0.01 * rng.standard_normal(100)
+    for sparsity in (5, "auto"):
+        dense, sparse = (sparsect.recover(kind(Phi), y, sparsity) for kind in (np.asarray, scipy.sparse.csr_array))
+        assert sparse.source == dense.source == "samples"
+        np.testing.assert_array_equal(sparse.x, dense.x)
+
+
 class TestScaleOfColumns:
     @pytest.mark.parametrize("method", sorted(set(sparsect.METHODS) - {"stomp"}))
     @pytest.mark.parametrize("kind", ["dense", "sparse", "matrix-free"])
     def test_multiplied_columns_divide_the_answer(self, rng, method, kind):
         convert = {
             "dense": np.asarray,
-            "sparse": scipy.sparse.csr_array,
+            "sparse": lambda Phi: sparsect.SparseOperator(scipy.sparse.csr_array(Phi)),
             "matrix-free": scipy.sparse.linalg.aslinearoperator,
         }[kind]
         needs = {need.name for need in sparsect.METHODS[method].needs}

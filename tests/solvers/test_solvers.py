@@ -210,7 +210,7 @@ class TestEverySolver:
             with pytest.raises(InputError, match=f"method` must .*got '{method}', which needs a dense Phi"):
                 sparsect.recover(operator, y, 2, method)
             return
-        for phi in (operator, scipy.sparse.csr_array(matrix)):
+        for phi in (operator, sparsect.SparseOperator(scipy.sparse.csr_array(matrix))):
             if Requirement.SPECTRUM in sparsect.METHODS[method].needs and phi is not operator:
                 with pytest.raises(InputError, match="which needs the singular values of Phi"):
                     sparsect.recover(phi, y, 2, method)

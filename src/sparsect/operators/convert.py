@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -40,7 +41,8 @@ Matrix: TypeAlias = Operator | ArrayLike | LinearMap | SparseMatrix
 def as_operator(Phi: Matrix, frame_bound: float | None = None) -> Operator:
     """Convert Phi to an :class:`Operator`.
 
-    Wrap Phi once and pass the operator to several calls to factor it only once.
+    Wrap Phi once and pass the operator to several calls to factor it only once. A sparse matrix of up to
+    ``SparseOperator.SMALL`` entries, zeros included, becomes a dense one, for which more methods exist.
 
     Parameters
     ----------
@@ -77,6 +79,7 @@ def as_operator(Phi: Matrix, frame_bound: float | None = None) -> Operator:
         raise reject(
             "frame_bound", f"{shown(frame_bound)} with {type(Phi).__name__}", "given for a LinearOperator only"
         )
-    if hasattr(Phi, "tocsr"):
-        return SparseOperator(Phi)
-    return DenseOperator(Phi)
+    if not hasattr(Phi, "tocsr"):
+        return DenseOperator(Phi)
+    operator = SparseOperator(Phi)
+    return DenseOperator(operator.Phi.toarray()) if math.prod(operator.shape) <= SparseOperator.SMALL else operator
