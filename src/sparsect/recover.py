@@ -91,8 +91,9 @@ def recover(
         methods reject it.
     noise_std : float or array, shape (m,) or (m, m), optional
         The standard deviation of the noise of each measurement, or its covariance matrix. Phi and y are multiplied by a
-        matrix W that makes the noise white with variance 1; ``noise_norm`` (about sqrt(m)) and
-        ``result.residual_norm`` then refer to W y.
+        matrix W that makes the noise white with variance 1; ``noise_norm`` and ``result.residual_norm`` then refer to
+        W y. The level of the noise is estimated nevertheless, so that only ratios of deviations matter, unless you also
+        give ``noise_norm``, which is about sqrt(m).
     mask : array of bool, shape (m,) or (batch, m), optional
         True where y was not measured (with a joint support: at no time); what y contains there does not matter. Each
         row is fitted to the rest. Rows with the same mask are solved together.
