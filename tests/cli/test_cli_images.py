@@ -75,6 +75,23 @@ class TestReconstruct:
         again = called("reconstruct", "photos/0.png", "-m", "vamp", "-s", 3, "--width", 40, "--max-iter", 5, "-q")
         assert again.returncode == 0, again.stderr
 
+    @pytest.mark.parametrize("width", [(), ("--width", 40)])
+    def test_floating_point_images_on_another_scale(self, called, photographs, tmp_path, width):
+        image = images.read_image(photographs / "0.png")
+        for unit in (1, 255):
+            np.save(tmp_path / f"{unit}.npy", unit * image)
+            arguments = (f"{unit}.npy", *width, "--method", "omp", "-s", 3, "--out", f"of{unit}")
+            done = called("reconstruct", *arguments)
+            assert done.returncode == 0, done.stderr
+        for name in ("original.png", "omp.png", "omp-difference.png"):
+            one, other = (images.read_image(tmp_path / folder / name) for folder in ("of1", "of255"))
+            # With --width, the largest value is no longer exactly white.
+            np.testing.assert_allclose(one, other, atol=0.05 if width else 1.01 / 255)
+        codes = [images.load_codes(tmp_path / folder / "omp-codes.npz").image() for folder in ("of1", "of255")]
+        np.testing.assert_allclose(255 * codes[0], codes[1], atol=0.1)
+        pages = [(tmp_path / folder / "index.html").read_text() for folder in ("of1", "of255")]
+        assert abs(len(pages[0]) / len(pages[1]) - 1) < 0.1
+
     def test_the_photograph_is_not_overwritten(self, called, photographs, tmp_path):
         before = (photographs / "0.png").read_bytes()
         (tmp_path / "original.png").write_bytes(before)

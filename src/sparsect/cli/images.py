@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 
 from .. import images
@@ -15,6 +16,7 @@ from ..backend.checks import InputError, reject
 from ..backend.writing import replacing
 from ..dictionary import load_dictionary
 from ..dictionary.store import FEW
+from ..images.files import white_of
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, UNSUITED
 from ..reporting.gallery import Outcome, page
@@ -86,7 +88,8 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
 
     IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without IMAGE, the sample
     chelsea is reconstructed with every method, in grey and 320 pixels wide, the size of the paper's photographs. With
-    several --sparsity, pictures and codes are in one folder for each.
+    several --sparsity, pictures and codes are in one folder for each. Codes are on the scale of IMAGE; in the pictures
+    of floating-point images with values above 1, the largest value is white.
     """
     dictionary = load_dictionary(options["dictionary"])
     numbers, atoms = dictionary.Phi.shape
@@ -101,6 +104,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     if seconds is None and all_methods:
         seconds = 0.01
     name, original = _photograph("chelsea" if image is None else image, options["width"], options["grey"])
+    white = white_of(original)
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
     folders = {s: folder / f"{s}-atoms" if len(sparsities) > 1 else folder for s in sparsities}
     check_overwriting(
@@ -152,8 +156,9 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
                 continue
             # Images and codes may be large: they are written now, and only what the page shows is kept.
             stem = folders[sparsity] / method
-            images.write_image(f"{stem}.png", result.image)
-            images.write_image(f"{stem}-difference.png", images.difference(original, result.image))
+            restored = result.image / white
+            images.write_image(f"{stem}.png", np.clip(restored, 0, 1))
+            images.write_image(f"{stem}-difference.png", images.difference(original / white, restored))
             result.codes.save(f"{stem}-codes.npz")
             outcomes[sparsity][method] = Outcome.of(result)
     ranked = {
@@ -163,7 +168,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     }
     if not ranked:
         raise InputError(" ".join(remarks))
-    images.write_image(folder / "original.png", original)
+    images.write_image(folder / "original.png", original / white)
     rows = [
         [str(sparsity), method, f"{result.patch_snr_db:.2f}", f"{result.snr_db:.2f}", f"{result.ms_per_patch:.2f}"]
         for sparsity, found in ranked.items()

@@ -17,7 +17,7 @@ from ..backend.checks import InputError, choice, reject
 from ..backend.devices import place
 from ..backend.writing import check_writable
 from ..images.denoise import QUALITIES, Quality
-from ..images.files import colour_and_alpha
+from ..images.files import colour_and_alpha, white_of
 from ..images.noise import check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
 from ..reporting.page import check_page
@@ -238,11 +238,11 @@ def _restore(
         stored = (
             [before, after] if given.levels.dtype.kind == "f" else [np.clip(part, 0, 1) for part in (before, after)]
         )
-        peak = max(1.0, float(truth.max()))
+        peak = white_of(truth)
         quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
         words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
     if options["page"]:
-        unit = np.float32(max(1.0, float(before.max())))
+        unit = np.float32(white_of(before))
         scaled_truth = None if truth is None else truth / unit
         page(Path(image).name, words, before / unit, after / unit, scaled_truth).write(out.with_suffix(".html"))
     if options["quiet"]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend.arrays import Array, BoolArray
 from ..backend.checks import real_number, reject
-from .files import colour_and_alpha
+from .files import BEYOND_WHITE, colour_and_alpha
 from .opponent import to_planes
 from .patches import planes
 
@@ -17,8 +17,8 @@ from .patches import planes
 SIDE, STEP = 16, 4
 # The fraction of the squares that are smoother than the one that counts, and what it measures of white noise of norm 1.
 SMOOTHER, OF_NOISE = 0.05, 0.894
-# Values beyond the first number show that white is not 1; then sigma must be at least this part of what is estimated.
-BEYOND_WHITE, LEAST = 2.0, 0.1
+# Where white is not 1, sigma must be at least this part of what is estimated.
+LEAST = 0.1
 # Squares in which more pixels than this fraction are clipped or transparent are left out, unless fewer remain.
 CLIPPED, FEW = 0.1, 16
 # If both colour differences have less than this share of the fine detail of the brightness, they have been smoothed, as
