@@ -468,6 +468,14 @@ class TestSparseRegressorCV:
             np.testing.assert_allclose(with_zeros.cv_results_[name], without.cv_results_[name])
         np.testing.assert_allclose(with_zeros.coef_, without.coef_, atol=1e-12)
 
+    @pytest.mark.filterwarnings("ignore:`sample_weight` counts")
+    def test_sizes_do_not_depend_on_the_unit_of_weights(self, data, rng):
+        X, y, _ = data
+        weights = rng.random(100) * (np.arange(100) % 10 > 0)
+        found = [SparseRegressorCV().fit(X, y, unit * weights) for unit in (1e-6, 1 / weights.sum(), 1, 1e6)]
+        assert {model.sparsity_ for model in found} == {3}
+        assert {tuple(model.cv_results_["sparsity"]) for model in found} == {tuple(range(found[0].path_.shape[0]))}
+
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))
         Y = X[:, [1, 2]] + 0.1 * rng.standard_normal((60, 2))

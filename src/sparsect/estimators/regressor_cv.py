@@ -50,7 +50,7 @@ class SparseRegressorCV(SubsetRegressor):
     sizes : array of int, optional
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
         as in abess, or to 50 if that is less; then twice as many, and so on, as long as the error of the largest one
-        exceeds the least error by at most two standard errors.
+        exceeds the least error by at most two standard errors. Samples of a training set count if they have a weight.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
         groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
@@ -175,8 +175,8 @@ class SparseRegressorCV(SubsetRegressor):
                 raise reject("cv", "no fold with training and test samples", "yield some of both")
             got = "only zeros for the training or the test samples of each fold"
             raise reject("sample_weight", got, "positive for some of both")
-        count = min(samples.weights[train].sum() for train, _ in splits)
-        sizes, most = self._sizes(samples, count), int(min(self._most(samples), max(count - 3, 0)))
+        count = min(len(train) for train, _ in splits)
+        sizes, most = self._sizes(samples, count), min(self._most(samples), max(count - 3, 0))
         ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
         if not ridges:
             raise reject("ridges", "an empty list", "have at least one number of at least 0")
@@ -266,7 +266,7 @@ class SparseRegressorCV(SubsetRegressor):
             each.xaxis.get_major_locator().set_params(integer=True)
         return errors.figure
 
-    def _sizes(self, samples: Samples, count: float) -> list[int]:
+    def _sizes(self, samples: Samples, count: int) -> list[int]:
         """Return the sizes to compare, in increasing order."""
         most = self._most(samples)
         if self.sizes is None:
