@@ -340,6 +340,7 @@ class TestRestore:
 
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))
+        images.write_image(tmp_path / "line.png", np.eye(1, 30))
         images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
         # A photograph of which two thirds are nearly white.
         pale = np.where(np.arange(900).reshape(30, 30) % 3, 0.93, 1.0)
@@ -358,6 +359,7 @@ class TestRestore:
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
             (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
+            (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
             (("denoise", "."), "must be a regular file, got a folder"),
             (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),

@@ -18,7 +18,7 @@ from ..backend.devices import place
 from ..backend.writing import check_writable
 from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha, white_of
-from ..images.noise import check_sigma
+from ..images.noise import check_large_enough, check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
 from ..reporting.page import check_page
 from ..reporting.restoration import page
@@ -87,6 +87,7 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     choice("--quality", quality, tuple(QUALITIES))
     given, out, truth = _opened(image, "denoised", [options["truth"]], options)
     colour, _ = colour_and_alpha(image, given.levels)
+    check_large_enough(image, colour)
     level = images.estimate_sigma(given.levels) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
     if level == 0:
         raise InputError(f"`--sigma` must be given: {image} has no noise from which to estimate it.")
