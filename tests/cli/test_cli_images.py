@@ -103,8 +103,10 @@ class TestReconstruct:
     def test_errors(self, called, photographs, tmp_path):
         for arguments, message in (
             (("photos/9.png",), "photos/9.png: no such file"),
+            (("nope",), "`IMAGE` must be the name of a file, or one of chelsea, coffee"),
+            (("photos/0.png", "-d", "16x16"), "`--dictionary` must be a file, or one of 8x8, 12x12"),
             (("photos/0.png", "--method", "opm"), "Did you mean 'omp'"),
-            (("photos/0.png", "--sparsity", 2000), "got 2000"),
+            (("photos/0.png", "--sparsity", 2000), "`--sparsity` must be a whole number from 0 to 1000, got 2000"),
             (("photos/0.png", "--width", 10), "image` must have at least 20x20"),
             (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
@@ -199,6 +201,7 @@ class TestLearn:
     def test_errors(self, called, photographs):
         for arguments, message in (
             (("nowhere",), "nowhere: no such folder"),
+            (("photos/0.png",), "`photos/0.png` must be a folder of photographs, got a file"),
             (("photos", "--patch", 65), "no photograph that can be used"),
             (("photos", "--out", "mine.txt"), "a name that ends in .npz"),
             (("photos", "--mu", 1), "must be given together"),
@@ -341,6 +344,7 @@ class TestRestore:
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))
         images.write_image(tmp_path / "line.png", np.eye(1, 30))
+        images.write_image(tmp_path / "mask.png", np.eye(60, 70))
         images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
         # A photograph of which two thirds are nearly white.
         pale = np.where(np.arange(900).reshape(30, 30) % 3, 0.93, 1.0)
@@ -362,7 +366,9 @@ class TestRestore:
             (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
             (("denoise", "."), "must be a regular file, got a folder"),
-            (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
+            (("inpaint", "photos/0.png", "--mask", "small.png"), "`--mask` must have the shape of the image"),
+            (("inpaint", "photos/0.png", "--mask", "mask.png", "--passes", 0), "`--passes` must be a whole number"),
+            (("atoms", "nope"), "`DICTIONARY` must be a file, or one of 8x8"),
             (("inpaint", "photos/0.png", "--mask", "black.png"), "got an image without white pixels"),
             (("inpaint", "photos/0.png", "--mask", "photos/1.png"), "of the pixels are neither"),
             (("inpaint", "photos/0.png", "--mask", "pale.png"), "67% of the pixels are neither"),

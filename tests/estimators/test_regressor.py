@@ -335,7 +335,7 @@ class TestSparseRegressor:
             SparseRegressor().fit(X, np.where(y > np.median(y), np.nan, y))
         with pytest.raises(InputError, match=r"sparsity` must be a whole number from 0 to 40, got 41"):
             SparseRegressor(41).fit(X, y)
-        with pytest.raises(InputError, match=r"sparsity` must be one of 'auto', got 'atuo'"):
+        with pytest.raises(InputError, match=r"sparsity` must be a whole number or 'auto', got 'atuo'"):
             SparseRegressor("atuo").fit(X, y)
         with pytest.raises(InputError, match=r"method` must .*got 'opm'.*Did you mean 'omp'"):
             SparseRegressor(3, method="opm").fit(X, y)
@@ -400,6 +400,9 @@ class TestSparseRegressorCV:
         errors = [SparseRegressorCV(range(8), ridges=ridge).fit(X, y).cv_results_["mean_error"] for ridge in (0, 0.3)]
         assert model.ridge_ == (0.0, 0.3)[np.argmin(np.min(errors, axis=1))]
         np.testing.assert_allclose(model.cv_results_["mean_error"], errors[int(model.ridge_ > 0)])
+        for wrong, got in ((None, "None"), ((-1,), "-1"), (np.array([-1]), "-1"), ("a", "'a'"), ((0.1, "a"), "'a'")):
+            with pytest.raises(InputError, match=rf"`ridges` must be numbers of at least 0, got {got}\."):
+                SparseRegressorCV(ridges=wrong).fit(X, y)
         with pytest.raises(InputError, match=r"ridges` must be 0, got 0.3 with a method of recover"):
             SparseRegressorCV(range(8), ridges=[0.3], method="omp").fit(X, y)
 

@@ -156,7 +156,7 @@ class TestFiles:
                     one()
 
     def test_unwritable_and_unknown_formats(self, tmp_path):
-        with pytest.raises(InputError, match=r"a name that ends in .png"):
+        with pytest.raises(InputError, match=r"path` must be a name that ends in .png"):
             images.write_image(tmp_path / "image.xyz", np.zeros((2, 2)))
         (tmp_path / "file").write_text("")
         with pytest.raises(InputError, match="cannot be written"):

@@ -53,6 +53,22 @@ def path_name(name: str, value: Any) -> str:
     return path
 
 
+def is_no_file(name: str) -> bool:
+    """Return whether a text is the name of no file and has no extension, so that another kind of name may be meant.
+
+    Parameters
+    ----------
+    name : str
+        The text.
+
+    Returns
+    -------
+    bool
+        True if neither a file of this name exists, nor the name has an extension.
+    """
+    return not os.path.splitext(name)[1] and not os.path.exists(name)
+
+
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
     """Write named arrays to an ``.npz`` file.
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
+from ..backend.files import is_no_file
 from ..backend.writing import replacing
-from ..dictionary import load_dictionary
+from ..dictionary import as_dictionary
 from ..dictionary.store import FEW
 from ..images.files import white_of
 from ..images.samples import FILES as SAMPLES
@@ -91,7 +92,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     several --sparsity, pictures and codes are in one folder for each. Codes are on the scale of IMAGE; in the pictures
     of floating-point images with values above 1, the largest value is white.
     """
-    dictionary = load_dictionary(options["dictionary"])
+    dictionary = as_dictionary(options["dictionary"])
     numbers, atoms = dictionary.Phi.shape
     learned = dictionary.sparsity or round(DEMO[-1] * numbers)
     usual = [max(1, round(part * numbers)) for part in DEMO] if image is None else [learned]
@@ -213,6 +214,8 @@ def _named(methods: list[str]) -> dict[str, Solver]:
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
     """Return name and pixels of a file or a sample; samples are grey, and 320 pixels wide unless a width is given."""
     sampled = image in SAMPLES and not Path(image).exists()
+    if not sampled and is_no_file(image):
+        raise reject("IMAGE", repr(image), f"the name of a file, or one of {', '.join(SAMPLES)}")
     photograph = images.sample(image) if sampled else images.read_image(image)
     if grey or sampled:
         photograph = images.to_gray(photograph)

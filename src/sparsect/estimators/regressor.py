@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..backend.array_checks import check_magnitude, floating, refuse_masked
 from ..backend.arrays import FloatArray, IntArray
-from ..backend.checks import choice, real_number, reject, truth_value, whole_number
+from ..backend.checks import real_number, reject, shown, truth_value, whole_number
 from ..recover import recover
 from ..sets import GroupSparse, JointSparse, SignalSet, Sparse
 from ..solvers.base import Solver
@@ -169,9 +169,9 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         X, Y = (np.asarray(array, dtype=np.float64) for array in (X, Y[:, None] if self._single else Y))
         return Samples(X, Y, weights, self.fit_intercept)
 
-    def _ridge(self, name: str, value: Any) -> float:
+    def _ridge(self, name: str, value: Any, accepted: str = "a number of at least 0") -> float:
         """Check a penalty."""
-        ridge = real_number(name, value, "a number of at least 0", low=0.0)
+        ridge = real_number(name, value, accepted, low=0.0)
         if ridge and not self._exchanges:
             raise reject(name, f"{ridge} with a method of recover", "0")
         return ridge
@@ -213,7 +213,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         n, targets = samples.X.shape[1], samples.Y.shape[1]
         size = None
         if isinstance(sparsity, str):
-            choice("sparsity", sparsity, ("auto",))
+            if sparsity != "auto":
+                raise reject("sparsity", shown(sparsity), "a whole number or 'auto'")
         elif (size := whole_number("sparsity", sparsity, 0)) > (most := self._most(samples)):
             there = f"X has n_features={n}" if self.groups is None else f"There are {most} groups"
             raise reject("sparsity", size, f"a whole number from 0 to {most}", f"{there}.")

@@ -21,6 +21,8 @@ VALIDATED = 50
 RUNS = 10
 # How many standard errors a difference has to exceed to be significant.
 SIGNIFICANT = 2.0
+# What the argument ridges accepts, for errors.
+RIDGES = "numbers of at least 0"
 # The largest number of names in a plot.
 LABELS = 24
 
@@ -177,7 +179,8 @@ class SparseRegressorCV(SubsetRegressor):
             raise reject("sample_weight", got, "positive for some of both")
         count = min(len(train) for train, _ in splits)
         sizes, most = self._sizes(samples, count), min(self._most(samples), max(count - 3, 0))
-        ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
+        # As objects, numbers stay what they are, also next to what is no number.
+        ridges = [self._ridge("ridges", ridge, RIDGES) for ridge in np.atleast_1d(np.array(self.ridges, dtype=object))]
         if not ridges:
             raise reject("ridges", "an empty list", "have at least one number of at least 0")
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]

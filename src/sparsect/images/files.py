@@ -296,7 +296,7 @@ def check_format(path: str | os.PathLike[str]) -> None:
     """
     name = files.path_name("path", path)
     if Path(name).suffix.lower() not in IMAGE_SUFFIXES:
-        raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(IMAGE_SUFFIXES)}")
+        raise reject("path", f"the file name {name!r}", f"a name that ends in {', '.join(IMAGE_SUFFIXES)}")
 
 
 def resize(image: Any, longest: int) -> Array:
