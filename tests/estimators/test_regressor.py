@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import nnls
+from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
@@ -313,6 +315,21 @@ class TestSparseRegressor:
         assert pipeline.score(X, y) > 0.95
         selected = SelectFromModel(SparseRegressor(), threshold=1e-12).fit(X, y)
         np.testing.assert_array_equal(selected.get_support(), coef != 0)
+
+    @pytest.mark.parametrize("estimator", [SparseRegressor(), SparseRegressorCV(range(5))])
+    def test_codes_of_a_sparse_coder(self, estimator, rng):
+        X = rng.standard_normal((80, 12))
+        coder = sparsect.SparseCoder(sparsity=3)
+        codes = coder.fit_transform(X)
+        assert scipy.sparse.issparse(codes)
+        y = 3 * codes[:, [5]].toarray().ravel() + 0.1 * rng.standard_normal(80)
+        pipeline = make_pipeline(coder, estimator).fit(X, y)
+        expected = clone(estimator).fit(codes.toarray(), y)
+        np.testing.assert_array_equal(pipeline[-1].coef_, expected.coef_)
+        np.testing.assert_array_equal(pipeline.predict(X), expected.predict(codes.toarray()))
+        huge = scipy.sparse.csr_array((10**6, 10**7))
+        with pytest.raises(InputError, match=r"`X` must fit into half of memory"):
+            estimator.fit(huge, np.zeros(10**6))
 
     def test_data_frames(self, data):
         pandas = pytest.importorskip("pandas")

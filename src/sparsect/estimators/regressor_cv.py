@@ -145,8 +145,8 @@ class SparseRegressorCV(SubsetRegressor):
 
         Parameters
         ----------
-        X : array, shape (n_samples, n_features)
-            The samples.
+        X : array or SciPy sparse array, shape (n_samples, n_features)
+            The samples; a sparse array is converted to a dense one.
         y : array, shape (n_samples,) or (n_samples, n_targets)
             The targets. If there are several, their errors are divided by their variances and averaged.
         sample_weight : array, shape (n_samples,), optional
