@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,6 +235,21 @@ class TestRestore:
         # Nothing is fetched; a picture may spell http by chance.
         assert "http:" not in page
         assert "https:" not in page
+
+    def test_pictures_of_the_same_name(self, called, tmp_path, rng):
+        image, arguments = rng.random((30, 40)), ("--sigma", 0.1, "--quality", "fast", "-q")
+        for name in ("cat.png", "cat.JPG", "cat.tif", "cat.png", "dog.jpg"):
+            images.write_image(tmp_path / name, image)
+            done = called("denoise", name, *arguments)
+            assert (done.returncode, done.stderr) == (0, "")
+        # The first one was alone.
+        outputs = ("cat-denoised.png", "cat.JPG-denoised.png", "cat.tif-denoised.tif", "cat.png-denoised.png")
+        pages = {Path(name).with_suffix(".html").name for name in (*outputs, "dog-denoised.png")}
+        given = {"cat.png", "cat.JPG", "cat.tif", "dog.jpg"}
+        assert {path.name for path in tmp_path.iterdir()} == {*given, *outputs, "dog-denoised.png", *pages}
+        before = (tmp_path / "dog-denoised.png").stat().st_mtime_ns
+        assert called("denoise", "dog.jpg", *arguments).returncode == 0
+        assert (tmp_path / "dog-denoised.png").stat().st_mtime_ns > before
 
     def test_depth_and_alpha_stay(self, called, tmp_path, rng):
         levels = rng.integers(20_000, 40_000, size=(30, 40, 4)).astype(np.uint16)
