@@ -239,6 +239,10 @@ BAD_SETS = {
         ("--sparsity", "61"),
         "`--sparsity` must be at most the number of columns of Phi.npy, 60, got 61",
     ),
+    "two matrices": (
+        ("--matrix", "two.npz"),
+        "`two.npz` must hold one array, got 3 arrays (y, A, Phi). Name one of them: two.npz:Phi.",
+    ),
     "no noise": (("--noise-std", "zero.npy"), "`--noise-std zero.npy` must be positive numbers"),
     "a negative noise": (("--noise-std", "-1"), "`--noise-std` must be a positive number or a file, got -1"),
     "unknown noise": (("--noise-std", "nan.npy"), "`--noise-std nan.npy` must have finite entries only"),
@@ -256,6 +260,7 @@ def test_bad_sets(called, problem, tmp_path, case):
     for name, array in SET_FILES.items():
         np.save(tmp_path / name, array)
     np.save(tmp_path / "vector.npy", problem.y[0])
+    np.savez(tmp_path / "two.npz", y=problem.y, A=-problem.Phi, Phi=problem.Phi)
     arguments, message = BAD_SETS[case]
     files = () if "--random" in arguments else ("--matrix", "Phi.npy", "--data", "y.npy")
     done = called("recover", "-s", "3", *files, *arguments)

@@ -194,7 +194,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         The file to read. One of several arrays in a file can be selected by its name after a colon:
         ``data.npz:y``.
     prefer : tuple of str, optional
-        Names to look for, in this order, if the file holds several arrays and none is selected.
+        Names to look for, one of which the file must have, if it holds several arrays and none is selected.
 
     Returns
     -------
@@ -228,12 +228,10 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         return found
     if wanted is not None:
         return found[choice(f"{name}: array", wanted, found)]
-    for key in prefer:
-        if key in found:
-            return found[key]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    hint = f"Name one of them: {name}:{next(iter(found))}." if found else ""
+    known = [key for key in prefer if key in found]
+    if len(known or found) == 1:
+        return found[next(iter(known or found))]
+    hint = f"Name one of them: {name}:{next(iter(known or found))}." if found else ""
     raise reject(name, f"{len(found)} arrays ({', '.join(found)})" if found else "none", "hold one array", hint)
 
 
