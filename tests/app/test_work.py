@@ -76,6 +76,13 @@ def test_a_reference_that_is_not_the_truth_gives_no_ratio(sent):
     assert [one.snr_db for one in shown(sent)] == [None, None]
 
 
+def test_a_narrow_picture_has_no_coarse_version(sent):
+    narrow = CAT[:11]
+    assert max(narrow.shape) >= 64
+    photograph.denoise(sent.append, narrow, narrow, False, 0.05, "fast")
+    assert [one.method for one in shown(sent)] == ["fast"]
+
+
 @pytest.mark.parametrize("image", [CAT, CAT[..., 0]], ids=["colour", "grey"])
 def test_inpainting_changes_missing_pixels_only_and_ends_as_the_library_does(sent, image):
     mask = np.zeros(image.shape[:2], bool)

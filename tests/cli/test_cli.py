@@ -49,6 +49,14 @@ class TestRecover:
         np.testing.assert_allclose(sparsect.load_result(tmp_path / "o.npz").x, problem.x, atol=1e-4)
         assert "SNR of x" in done.stdout
 
+    def test_a_matrix_of_one_column(self, called, rng, tmp_path):
+        column = rng.standard_normal(30)
+        np.savetxt(tmp_path / "column.csv", column)
+        np.save(tmp_path / "y.npy", 2 * column)
+        done = called("recover", "--matrix", "column.csv", "--data", "y.npy", "-s", 1, "--out", "x.npz")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_allclose(sparsect.load_result(tmp_path / "x.npz").x, [2])
+
     def test_random_with_picture(self, called, tmp_path):
         done = called("recover", "--random", "40x80", "--sparsity", 5, "--snr", 20, "--plot", "recovery.png")
         assert done.returncode == 0, done.stderr
@@ -226,6 +234,15 @@ BAD_SETS = {
         ("--noise-std", "ones.npy"),
         "`--noise-std ones.npy` must have shape (30,), or (30, 30)",
     ),
+    "noise that is no file": (("--noise-std", "abc"), "`--noise-std` must be a positive number or a file, got 'abc'"),
+    "more nonzeros than columns": (
+        ("--sparsity", "61"),
+        "`--sparsity` must be at most the number of columns of Phi.npy, 60, got 61",
+    ),
+    "two matrices": (
+        ("--matrix", "two.npz"),
+        "`two.npz` must hold one array, got 3 arrays (y, A, Phi). Name one of them: two.npz:Phi.",
+    ),
     "no noise": (("--noise-std", "zero.npy"), "`--noise-std zero.npy` must be positive numbers"),
     "a negative noise": (("--noise-std", "-1"), "`--noise-std` must be a positive number or a file, got -1"),
     "unknown noise": (("--noise-std", "nan.npy"), "`--noise-std nan.npy` must have finite entries only"),
@@ -243,6 +260,7 @@ def test_bad_sets(called, problem, tmp_path, case):
     for name, array in SET_FILES.items():
         np.save(tmp_path / name, array)
     np.save(tmp_path / "vector.npy", problem.y[0])
+    np.savez(tmp_path / "two.npz", y=problem.y, A=-problem.Phi, Phi=problem.Phi)
     arguments, message = BAD_SETS[case]
     files = () if "--random" in arguments else ("--matrix", "Phi.npy", "--data", "y.npy")
     done = called("recover", "-s", "3", *files, *arguments)
@@ -258,7 +276,7 @@ BAD = {
     "missing": (("--matrix", "no.npy", "--data", "y.npy"), "no.npy: no such file"),
     "sparsity": (
         ("--random", "20x40", "--sparsity", "41"),
-        "sparsity` must be a whole number from 0 to 40",
+        "`--sparsity` must be a whole number from 0 to 40",
     ),
     "method": (("--random", "20x40", "--method", "difference"), "Did you mean 'difference-map'"),
     "method in capitals": (("--random", "20x40", "-m", "OMP"), "Did you mean 'omp'"),
@@ -268,7 +286,8 @@ BAD = {
     "setting not a number": (("--random", "20x40", *MAP, "--set", "beta=x"), "got 'x'"),
     "beta": (("--random", "20x40", *MAP, "--set", "beta=0"), "beta` must be any number but 0"),
     "noise": (("--random", "20x40", "--noise-norm", "-1"), "got -1"),
-    "plot": (("--random", "20x40", "--plot", "a.doc"), "got the file name 'a.doc'"),
+    "plot": (("--random", "20x40", "--plot", "a.doc"), "`--plot` must be a name that ends in .png"),
+    "iterations": (("--random", "20x40", "--max-iter", "0"), "`--max-iter` must be a whole number of at least 1"),
     "out": (("--random", "20x40", "--out", "/proc/x/a.npz"), "cannot be written"),
     "out not npz": (
         ("--random", "20x40", "--out", "x.txt"),

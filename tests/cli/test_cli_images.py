@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +76,23 @@ class TestReconstruct:
         again = called("reconstruct", "photos/0.png", "-m", "vamp", "-s", 3, "--width", 40, "--max-iter", 5, "-q")
         assert again.returncode == 0, again.stderr
 
+    @pytest.mark.parametrize("width", [(), ("--width", 40)])
+    def test_floating_point_images_on_another_scale(self, called, photographs, tmp_path, width):
+        image = images.read_image(photographs / "0.png")
+        for unit in (1, 255):
+            np.save(tmp_path / f"{unit}.npy", unit * image)
+            arguments = (f"{unit}.npy", *width, "--method", "omp", "-s", 3, "--out", f"of{unit}")
+            done = called("reconstruct", *arguments)
+            assert done.returncode == 0, done.stderr
+        for name in ("original.png", "omp.png", "omp-difference.png"):
+            one, other = (images.read_image(tmp_path / folder / name) for folder in ("of1", "of255"))
+            # With --width, the largest value is no longer exactly white.
+            np.testing.assert_allclose(one, other, atol=0.05 if width else 1.01 / 255)
+        codes = [images.load_codes(tmp_path / folder / "omp-codes.npz").image() for folder in ("of1", "of255")]
+        np.testing.assert_allclose(255 * codes[0], codes[1], atol=0.1)
+        pages = [(tmp_path / folder / "index.html").read_text() for folder in ("of1", "of255")]
+        assert abs(len(pages[0]) / len(pages[1]) - 1) < 0.1
+
     def test_the_photograph_is_not_overwritten(self, called, photographs, tmp_path):
         before = (photographs / "0.png").read_bytes()
         (tmp_path / "original.png").write_bytes(before)
@@ -86,8 +104,10 @@ class TestReconstruct:
     def test_errors(self, called, photographs, tmp_path):
         for arguments, message in (
             (("photos/9.png",), "photos/9.png: no such file"),
+            (("nope",), "`IMAGE` must be the name of a file, or one of chelsea, coffee"),
+            (("photos/0.png", "-d", "16x16"), "`--dictionary` must be a file, or one of 8x8, 12x12"),
             (("photos/0.png", "--method", "opm"), "Did you mean 'omp'"),
-            (("photos/0.png", "--sparsity", 2000), "got 2000"),
+            (("photos/0.png", "--sparsity", 2000), "`--sparsity` must be a whole number from 0 to 1000, got 2000"),
             (("photos/0.png", "--width", 10), "image` must have at least 20x20"),
             (("photos/0.png", "--dictionary", "photos/0.png"), "photos/0.png"),
             (("photos/0.png", "--out", "photos/1.png"), "cannot be written"),
@@ -182,6 +202,7 @@ class TestLearn:
     def test_errors(self, called, photographs):
         for arguments, message in (
             (("nowhere",), "nowhere: no such folder"),
+            (("photos/0.png",), "`photos/0.png` must be a folder of photographs, got a file"),
             (("photos", "--patch", 65), "no photograph that can be used"),
             (("photos", "--out", "mine.txt"), "a name that ends in .npz"),
             (("photos", "--mu", 1), "must be given together"),
@@ -214,6 +235,21 @@ class TestRestore:
         # Nothing is fetched; a picture may spell http by chance.
         assert "http:" not in page
         assert "https:" not in page
+
+    def test_pictures_of_the_same_name(self, called, tmp_path, rng):
+        image, arguments = rng.random((30, 40)), ("--sigma", 0.1, "--quality", "fast", "-q")
+        for name in ("cat.png", "cat.JPG", "cat.tif", "cat.png", "dog.jpg"):
+            images.write_image(tmp_path / name, image)
+            done = called("denoise", name, *arguments)
+            assert (done.returncode, done.stderr) == (0, "")
+        # The first one was alone.
+        outputs = ("cat-denoised.png", "cat.JPG-denoised.png", "cat.tif-denoised.tif", "cat.png-denoised.png")
+        pages = {Path(name).with_suffix(".html").name for name in (*outputs, "dog-denoised.png")}
+        given = {"cat.png", "cat.JPG", "cat.tif", "dog.jpg"}
+        assert {path.name for path in tmp_path.iterdir()} == {*given, *outputs, "dog-denoised.png", *pages}
+        before = (tmp_path / "dog-denoised.png").stat().st_mtime_ns
+        assert called("denoise", "dog.jpg", *arguments).returncode == 0
+        assert (tmp_path / "dog-denoised.png").stat().st_mtime_ns > before
 
     def test_depth_and_alpha_stay(self, called, tmp_path, rng):
         levels = rng.integers(20_000, 40_000, size=(30, 40, 4)).astype(np.uint16)
@@ -323,6 +359,8 @@ class TestRestore:
 
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))
+        images.write_image(tmp_path / "line.png", np.eye(1, 30))
+        images.write_image(tmp_path / "mask.png", np.eye(60, 70))
         images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
         # A photograph of which two thirds are nearly white.
         pale = np.where(np.arange(900).reshape(30, 30) % 3, 0.93, 1.0)
@@ -341,9 +379,12 @@ class TestRestore:
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
             (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
+            (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
             (("denoise", "."), "must be a regular file, got a folder"),
-            (("inpaint", "photos/0.png", "--mask", "small.png"), "got shape (9, 9)"),
+            (("inpaint", "photos/0.png", "--mask", "small.png"), "`--mask` must have the shape of the image"),
+            (("inpaint", "photos/0.png", "--mask", "mask.png", "--passes", 0), "`--passes` must be a whole number"),
+            (("atoms", "nope"), "`DICTIONARY` must be a file, or one of 8x8"),
             (("inpaint", "photos/0.png", "--mask", "black.png"), "got an image without white pixels"),
             (("inpaint", "photos/0.png", "--mask", "photos/1.png"), "of the pixels are neither"),
             (("inpaint", "photos/0.png", "--mask", "pale.png"), "67% of the pixels are neither"),

@@ -120,6 +120,8 @@ class TestSparseCoder:
         assert sparsect.SparseCoder(atoms).fit_transform(np.ones((2, 8), np.float32)).dtype == np.float32
 
     def test_errors(self, rng):
+        with pytest.raises(InputError, match=r"`dictionary` must be a file, or one of 8x8, .*got 'mine'"):
+            sparsect.SparseCoder("mine").fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"dictionary` must .*got Phi of shape .* complex"):
             sparsect.SparseCoder(np.ones((12, 8), complex)).fit(np.ones((2, 8)))
         with pytest.raises(InputError, match=r"codes` must .*\(n_samples, 12\).*got shape \(2, 5\)"):

@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import nnls
+from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
@@ -314,6 +316,21 @@ class TestSparseRegressor:
         selected = SelectFromModel(SparseRegressor(), threshold=1e-12).fit(X, y)
         np.testing.assert_array_equal(selected.get_support(), coef != 0)
 
+    @pytest.mark.parametrize("estimator", [SparseRegressor(), SparseRegressorCV(range(5))])
+    def test_codes_of_a_sparse_coder(self, estimator, rng):
+        X = rng.standard_normal((80, 12))
+        coder = sparsect.SparseCoder(sparsity=3)
+        codes = coder.fit_transform(X)
+        assert scipy.sparse.issparse(codes)
+        y = 3 * codes[:, [5]].toarray().ravel() + 0.1 * rng.standard_normal(80)
+        pipeline = make_pipeline(coder, estimator).fit(X, y)
+        expected = clone(estimator).fit(codes.toarray(), y)
+        np.testing.assert_array_equal(pipeline[-1].coef_, expected.coef_)
+        np.testing.assert_array_equal(pipeline.predict(X), expected.predict(codes.toarray()))
+        huge = scipy.sparse.csr_array((10**6, 10**7))
+        with pytest.raises(InputError, match=r"`X` must fit into half of memory"):
+            estimator.fit(huge, np.zeros(10**6))
+
     def test_data_frames(self, data):
         pandas = pytest.importorskip("pandas")
         X, y, _ = data
@@ -335,7 +352,7 @@ class TestSparseRegressor:
             SparseRegressor().fit(X, np.where(y > np.median(y), np.nan, y))
         with pytest.raises(InputError, match=r"sparsity` must be a whole number from 0 to 40, got 41"):
             SparseRegressor(41).fit(X, y)
-        with pytest.raises(InputError, match=r"sparsity` must be one of 'auto', got 'atuo'"):
+        with pytest.raises(InputError, match=r"sparsity` must be a whole number or 'auto', got 'atuo'"):
             SparseRegressor("atuo").fit(X, y)
         with pytest.raises(InputError, match=r"method` must .*got 'opm'.*Did you mean 'omp'"):
             SparseRegressor(3, method="opm").fit(X, y)
@@ -400,6 +417,9 @@ class TestSparseRegressorCV:
         errors = [SparseRegressorCV(range(8), ridges=ridge).fit(X, y).cv_results_["mean_error"] for ridge in (0, 0.3)]
         assert model.ridge_ == (0.0, 0.3)[np.argmin(np.min(errors, axis=1))]
         np.testing.assert_allclose(model.cv_results_["mean_error"], errors[int(model.ridge_ > 0)])
+        for wrong, got in ((None, "None"), ((-1,), "-1"), (np.array([-1]), "-1"), ("a", "'a'"), ((0.1, "a"), "'a'")):
+            with pytest.raises(InputError, match=rf"`ridges` must be numbers of at least 0, got {got}\."):
+                SparseRegressorCV(ridges=wrong).fit(X, y)
         with pytest.raises(InputError, match=r"ridges` must be 0, got 0.3 with a method of recover"):
             SparseRegressorCV(range(8), ridges=[0.3], method="omp").fit(X, y)
 
@@ -467,6 +487,14 @@ class TestSparseRegressorCV:
         for name in ("mean_error", "difference_error"):
             np.testing.assert_allclose(with_zeros.cv_results_[name], without.cv_results_[name])
         np.testing.assert_allclose(with_zeros.coef_, without.coef_, atol=1e-12)
+
+    @pytest.mark.filterwarnings("ignore:`sample_weight` counts")
+    def test_sizes_do_not_depend_on_the_unit_of_weights(self, data, rng):
+        X, y, _ = data
+        weights = rng.random(100) * (np.arange(100) % 10 > 0)
+        found = [SparseRegressorCV().fit(X, y, unit * weights) for unit in (1e-6, 1 / weights.sum(), 1, 1e6)]
+        assert {model.sparsity_ for model in found} == {3}
+        assert {tuple(model.cv_results_["sparsity"]) for model in found} == {tuple(range(found[0].path_.shape[0]))}
 
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))

@@ -156,11 +156,21 @@ class TestFiles:
                     one()
 
     def test_unwritable_and_unknown_formats(self, tmp_path):
-        with pytest.raises(InputError, match=r"a name that ends in .png"):
+        with pytest.raises(InputError, match=r"path` must be a name that ends in .png"):
             images.write_image(tmp_path / "image.xyz", np.zeros((2, 2)))
         (tmp_path / "file").write_text("")
         with pytest.raises(InputError, match="cannot be written"):
             images.write_image(tmp_path / "file" / "image.png", np.zeros((2, 2)))
+
+    @pytest.mark.parametrize(("largest", "white"), [(2.5, 255), (255, 255), (256, 65535), (70_000, 70_000)])
+    def test_values_of_another_scale_are_not_written(self, largest, white, tmp_path):
+        image = np.linspace(0, largest, 12).reshape(3, 4)
+        wanted = rf"image` must have values from 0 to 1, got values up to .*\. Divide it .*perhaps {white:g}\."
+        with pytest.raises(InputError, match=wanted):
+            images.write_image(tmp_path / "image.png", image)
+        assert not list(tmp_path.iterdir())
+        images.write_image(tmp_path / "image.png", 2 * image / largest)
+        assert images.read_image(tmp_path / "image.png").max() == 1
 
     def test_eight_bits_are_understood_everywhere(self, tmp_path):
         image = np.arange(0, 240, 10, dtype=np.uint8).reshape(4, 6)
@@ -172,6 +182,12 @@ class TestFiles:
     def test_resize_keeps_proportions(self, rng):
         assert images.resize(rng.random((30, 60, 3)).astype(np.float32), 20).shape == (10, 20, 3)
         assert images.resize(np.ones((30, 60), dtype=np.float32), 20).min() == 1
+
+    def test_resize_keeps_the_scale(self, rng):
+        image = rng.random((30, 60)).astype(np.float32)
+        scaled = images.resize(255 * image, 20)
+        assert scaled.max() > 100
+        np.testing.assert_allclose(scaled, 255 * images.resize(image, 20), rtol=1e-4)
 
     def test_resize_to_nothing_that_could_be(self, rng):
         for longest in (0, 2**31, 10**5000):

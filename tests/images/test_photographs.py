@@ -162,6 +162,17 @@ def test_what_a_tiff_file_tells_of_itself_stays(suffix, rng, tmp_path):
         assert kept.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
 
 
+@pytest.mark.parametrize("description", [None, "the shape= of things"])
+def test_tifffile_describes_other_shapes(description, rng, tmp_path):
+    levels = levels_of(np.uint8, 3, rng)
+    options = {"photometric": "rgb", "planarconfig": "separate", "description": description}
+    tifffile.imwrite(tmp_path / "given.tif", np.moveaxis(levels, -1, 0), **options)
+    read_photograph(tmp_path / "given.tif").write(tmp_path / "again.tif", levels / 255)
+    with tifffile.TiffFile(tmp_path / "again.tif") as again:
+        assert again.pages[0].description == (description or "")
+        np.testing.assert_array_equal(again.asarray(), levels)
+
+
 @pytest.mark.parametrize(
     ("suffix", "dtype", "options"),
     [

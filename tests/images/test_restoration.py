@@ -43,11 +43,19 @@ class TestDenoise:
         apart = np.stack([images.denoise(noisy[..., channel], 0.1) for channel in range(3)], axis=-1)
         assert images.psnr_db(image, together) > images.psnr_db(image, apart) + 0.5
 
-    @pytest.mark.parametrize("shape", [(1, 1), (1, 30), (5, 7), (9, 40), (3, 4, 3), (11, 8, 1)])
-    def test_any_size(self, shape, rng):
+    @pytest.mark.parametrize("shape", [(3, 30), (5, 7), (9, 40), (3, 4, 3), (11, 8, 1)])
+    def test_small_images(self, shape, rng):
         clean = images.denoise(0.5 + 0.1 * rng.standard_normal(shape), 0.1)
         assert clean.shape == shape
         assert np.isfinite(clean).all()
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 30), (40, 2), (30, 2, 3)])
+    def test_images_from_which_noise_cannot_be_told(self, shape, rng):
+        image = 0.5 + 0.1 * rng.standard_normal(shape)
+        wanted = rf"image` must have at least 3x3 pixels, to tell noise from it, got {shape[1]}x{shape[0]} pixels"
+        for call in (images.estimate_sigma, images.denoise, lambda image: images.denoise(image, 0.1)):
+            with pytest.raises(InputError, match=wanted):
+                call(image)
 
     def test_grey_in_three_channels(self, camera, rng):
         noisy = with_noise(camera, 0.1, rng)

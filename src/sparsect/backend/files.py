@@ -53,6 +53,22 @@ def path_name(name: str, value: Any) -> str:
     return path
 
 
+def is_no_file(name: str) -> bool:
+    """Return whether a text is the name of no file and has no extension, so that another kind of name may be meant.
+
+    Parameters
+    ----------
+    name : str
+        The text.
+
+    Returns
+    -------
+    bool
+        True if neither a file of this name exists, nor the name has an extension.
+    """
+    return not os.path.splitext(name)[1] and not os.path.exists(name)
+
+
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any], compress: bool = True) -> None:
     """Write named arrays to an ``.npz`` file.
 
@@ -178,7 +194,7 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         The file to read. One of several arrays in a file can be selected by its name after a colon:
         ``data.npz:y``.
     prefer : tuple of str, optional
-        Names to look for, in this order, if the file holds several arrays and none is selected.
+        Names to look for, one of which the file must have, if it holds several arrays and none is selected.
 
     Returns
     -------
@@ -212,12 +228,10 @@ def read_array(path: str | os.PathLike[str], prefer: tuple[str, ...] = ()) -> An
         return found
     if wanted is not None:
         return found[choice(f"{name}: array", wanted, found)]
-    for key in prefer:
-        if key in found:
-            return found[key]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    hint = f"Name one of them: {name}:{next(iter(found))}." if found else ""
+    known = [key for key in prefer if key in found]
+    if len(known or found) == 1:
+        return found[next(iter(known or found))]
+    hint = f"Name one of them: {name}:{next(iter(known or found))}." if found else ""
     raise reject(name, f"{len(found)} arrays ({', '.join(found)})" if found else "none", "hold one array", hint)
 
 

@@ -5,8 +5,10 @@ Exit codes are 0 for success, 1 for an error of the operating system, 2 for bad 
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from typing import Any
 
 import click
 
@@ -22,7 +24,36 @@ from .recovery import recover, tune
 from .restoration import denoise, inpaint
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Commands whose errors begin with the option that sets an argument of the library: `--max-iter` for `max_iter`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that is asked for.
+
+        Parameters
+        ----------
+        ctx : click.Context
+            The context of the group.
+
+        Returns
+        -------
+        object
+            What the command returns.
+        """
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            command = self.commands[str(ctx.invoked_subcommand)]
+            known = {option for parameter in command.params for option in parameter.opts}
+
+            def as_option(name: re.Match[str]) -> str:
+                option = "--" + name[1].replace("_", "-")
+                return f"`{option}`" if option in known else name[0]
+
+            raise InputError(re.sub(r"^`(\w+)`", as_option, str(error))) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sparsect")
 def cli() -> None:
     """Sparse recovery and sparse coding as a search for a point in the intersection of two sets."""

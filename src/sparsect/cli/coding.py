@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
-from ..dictionary import load_dictionary
+from ..dictionary import as_dictionary
 from ..images.coding import ROWS, Settings
 from ..images.coding import code as code_everything
 from ..images.settings import METHOD
@@ -60,7 +60,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     The codes of each photograph, or of each partition of rows, are written to a separate file, and the settings to
     codes.jsonl. After Ctrl-C, the same command continues.
     """
-    dictionary = load_dictionary(options["dictionary"])
+    dictionary = as_dictionary(options["dictionary"])
     numbers, atoms = dictionary.Phi.shape
     size = options["sparsity"]
     if size is None:

@@ -16,7 +16,7 @@ from ..backend.arrays import on_host
 from ..backend.checks import InputError, choice, reject
 from ..backend.devices import batch_rows, place
 from ..backend.writing import check_writable
-from ..dictionary import ArraySource, Progress, list_dictionaries, load_dictionary
+from ..dictionary import ArraySource, Progress, as_dictionary, list_dictionaries
 from ..dictionary import learn as learn_dictionary
 from ..dictionary.pictures import SORTS
 from ..images import PatchSource
@@ -197,7 +197,7 @@ def atoms(name: str | None, sort: str | None, out: str | None, plot: str | None)
         return
     if sort is not None:
         choice("--sort", sort, SORTS)
-    dictionary = load_dictionary(name)
+    dictionary = as_dictionary(name, "DICTIONARY")
     out = out or str(Path("out") / f"atoms-{Path(name).stem}.html")
     if Path(out).suffix not in (".html", ".htm"):
         raise reject("--out", repr(out), "a name that ends in .html")

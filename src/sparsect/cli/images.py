@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 
 from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
+from ..backend.files import is_no_file
 from ..backend.writing import replacing
-from ..dictionary import load_dictionary
+from ..dictionary import as_dictionary
 from ..dictionary.store import FEW
+from ..images.files import white_of
 from ..images.samples import FILES as SAMPLES
 from ..images.settings import METHOD, UNSUITED
 from ..reporting.gallery import Outcome, page
@@ -86,9 +89,10 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
 
     IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without IMAGE, the sample
     chelsea is reconstructed with every method, in grey and 320 pixels wide, the size of the paper's photographs. With
-    several --sparsity, pictures and codes are in one folder for each.
+    several --sparsity, pictures and codes are in one folder for each. Codes are on the scale of IMAGE; in the pictures
+    of floating-point images with values above 1, the largest value is white.
     """
-    dictionary = load_dictionary(options["dictionary"])
+    dictionary = as_dictionary(options["dictionary"])
     numbers, atoms = dictionary.Phi.shape
     learned = dictionary.sparsity or round(DEMO[-1] * numbers)
     usual = [max(1, round(part * numbers)) for part in DEMO] if image is None else [learned]
@@ -101,6 +105,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     if seconds is None and all_methods:
         seconds = 0.01
     name, original = _photograph("chelsea" if image is None else image, options["width"], options["grey"])
+    white = white_of(original)
     folder = Path(options["out"] or Path("out") / f"reconstruct-{name}")
     folders = {s: folder / f"{s}-atoms" if len(sparsities) > 1 else folder for s in sparsities}
     check_overwriting(
@@ -152,8 +157,9 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
                 continue
             # Images and codes may be large: they are written now, and only what the page shows is kept.
             stem = folders[sparsity] / method
-            images.write_image(f"{stem}.png", result.image)
-            images.write_image(f"{stem}-difference.png", images.difference(original, result.image))
+            restored = result.image / white
+            images.write_image(f"{stem}.png", np.clip(restored, 0, 1))
+            images.write_image(f"{stem}-difference.png", images.difference(original / white, restored))
             result.codes.save(f"{stem}-codes.npz")
             outcomes[sparsity][method] = Outcome.of(result)
     ranked = {
@@ -163,7 +169,7 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
     }
     if not ranked:
         raise InputError(" ".join(remarks))
-    images.write_image(folder / "original.png", original)
+    images.write_image(folder / "original.png", original / white)
     rows = [
         [str(sparsity), method, f"{result.patch_snr_db:.2f}", f"{result.snr_db:.2f}", f"{result.ms_per_patch:.2f}"]
         for sparsity, found in ranked.items()
@@ -208,6 +214,8 @@ def _named(methods: list[str]) -> dict[str, Solver]:
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
     """Return name and pixels of a file or a sample; samples are grey, and 320 pixels wide unless a width is given."""
     sampled = image in SAMPLES and not Path(image).exists()
+    if not sampled and is_no_file(image):
+        raise reject("IMAGE", repr(image), f"the name of a file, or one of {', '.join(SAMPLES)}")
     photograph = images.sample(image) if sampled else images.read_image(image)
     if grey or sampled:
         photograph = images.to_gray(photograph)

@@ -247,7 +247,8 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Proble
     y = _dense(files.read_array(data, prefer=("y", "b", "data")))
     truth = None if options["truth"] is None else _dense(files.read_array(options["truth"], prefer=("x", "truth")))
     if getattr(Phi, "ndim", 2) == 1:
-        Phi = Phi[None, :]
+        # One column of a text file is a vector, too.
+        Phi = Phi[:, None] if y.shape[-1] == Phi.size else Phi[None, :]
     rows = Phi.shape[0] if getattr(Phi, "ndim", 0) == 2 else 0
     if y.ndim == 2 and y.shape[0] == rows and y.shape[1] != rows:
         of_columns = "times" if options["joint"] else "signals"
@@ -255,6 +256,9 @@ def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Proble
         y = y.T
         truth = truth.T if truth is not None and truth.ndim == 2 and truth.shape[0] != y.shape[0] else truth
     operator = as_operator(Phi)
+    most, sparsity = operator.shape[1], options["sparsity"]
+    if options["groups"] is None and sparsity != "auto" and sparsity > most:
+        raise reject("--sparsity", sparsity, f"at most the number of columns of {matrix}, {most}")
     if options["nonnegative"] and (np.iscomplexobj(y) or np.iscomplexobj(Phi)):
         raise reject("--nonnegative", "complex data", "used with real data")
     wanted = _wanted(options, operator.shape[1])
@@ -288,7 +292,8 @@ def _noise_std(path: str | None, problem: Problem) -> Any:
     try:
         number = float(path)
     except ValueError:
-        pass
+        if files.is_no_file(path):
+            raise reject("--noise-std", repr(path), "a positive number or a file") from None
     else:
         return real_number("--noise-std", number, "a positive number or a file", low=0.0, nonzero=True)
     noise_std = _vector(path, ("noise_std", "std", "covariance"))

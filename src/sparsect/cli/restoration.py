@@ -17,8 +17,8 @@ from ..backend.checks import InputError, choice, reject
 from ..backend.devices import place
 from ..backend.writing import check_writable
 from ..images.denoise import QUALITIES, Quality
-from ..images.files import colour_and_alpha
-from ..images.noise import check_sigma
+from ..images.files import colour_and_alpha, white_of
+from ..images.noise import check_large_enough, check_sigma
 from ..images.photograph import WRITTEN, Photograph, read_photograph
 from ..reporting.page import check_page
 from ..reporting.restoration import page
@@ -36,6 +36,8 @@ Examples:
   sparsect inpaint torn.png --mask mask.png
   sparsect inpaint torn.png --mask mask.png --out whole.png --truth original.png
 """
+# Extensions of pictures that can be read.
+READ = ("", ".gif", *WRITTEN)
 # A true image is refused if its values are this many times those of the image, or the other way round.
 FAR = 2.0
 # A mask is refused if more than the first share of its pixels is grey, farther from black and white than the second
@@ -83,10 +85,12 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     """Remove white noise from IMAGE: filter every patch together with those that are similar to it.
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
+    Beside pictures of the same name, IMAGE keeps its extension in that of the result: cat.jpg-denoised.png.
     """
     choice("--quality", quality, tuple(QUALITIES))
     given, out, truth = _opened(image, "denoised", [options["truth"]], options)
     colour, _ = colour_and_alpha(image, given.levels)
+    check_large_enough(image, colour)
     level = images.estimate_sigma(given.levels) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
     if level == 0:
         raise InputError(f"`--sigma` must be given: {image} has no noise from which to estimate it.")
@@ -126,6 +130,7 @@ def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
     """Fill in the pixels of IMAGE that are white in --mask; all others stay as they are (in a JPEG file, nearly so).
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
+    Beside pictures of the same name, IMAGE keeps its extension in that of the result: cat.jpg-inpainted.png.
     """
     missing = _missing(mask)
     given, out, truth = _opened(image, "inpainted", [mask, options["truth"]], options, missing)
@@ -151,12 +156,7 @@ def _opened(
         given = dataclasses.replace(given, levels=np.where(gaps, given.levels.dtype.type(0), given.levels))
     if given.count > 1:
         raise reject(image, f"{given.count} frames or pages", "hold one image only")
-    source = Path(image)
-    # JPEG would damage the result.
-    end = (
-        source.suffix if source.suffix.lower() in WRITTEN and source.suffix.lower() not in (".jpg", ".jpeg") else ".png"
-    )
-    out = Path(options["out"] or source.with_name(f"{source.stem}-{suffix}{end}"))
+    out = Path(options["out"] or _beside(Path(image), suffix))
     given.check_output(out)
     written = [out, out.with_suffix(".html")] if options["page"] else [out]
     check_overwriting([image, *others], written)
@@ -174,6 +174,16 @@ def _opened(
         if max(largest, here) > FAR * max(1.0, min(largest, here)):
             raise reject("--truth", f"values up to {largest:g}", f"have the scale of the image, values up to {here:g}")
     return given, out, truth
+
+
+def _beside(source: Path, suffix: str) -> Path:
+    """Return where a restored picture is written by default: no two pictures of a folder have the same place."""
+    own = source.suffix.lower()
+    # JPEG would damage the result.
+    end = source.suffix if own in WRITTEN and own not in (".jpg", ".jpeg") else ".png"
+    others = [source.with_suffix(case) for other in READ if other != own for case in (other, other.upper())]
+    name = source.name if any(other.is_file() for other in others) else source.stem
+    return source.with_name(f"{name}-{suffix}{end}")
 
 
 def _number(text: str) -> float:
@@ -242,11 +252,11 @@ def _restore(
         stored = (
             [before, after] if given.levels.dtype.kind == "f" else [np.clip(part, 0, 1) for part in (before, after)]
         )
-        peak = max(1.0, float(truth.max()))
+        peak = white_of(truth)
         quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
         words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
     if options["page"]:
-        unit = np.float32(max(1.0, float(before.max())))
+        unit = np.float32(white_of(before))
         scaled_truth = None if truth is None else truth / unit
         page(Path(image).name, words, before / unit, after / unit, scaled_truth).write(out.with_suffix(".html"))
     if options["quiet"]:

@@ -200,13 +200,18 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
     >>> dictionary.Phi.shape, dictionary.patch
     ((64, 256), 8)
     """
+    return _loaded("path", path)
+
+
+def _loaded(argument: str, path: str | os.PathLike[str] | None) -> Dictionary:
+    """Load a dictionary that an argument names."""
     if path is None:
         return _bundled(DEFAULT)
     if isinstance(path, str) and path in BUNDLED:
         return _bundled(path)
-    name = files.path_name("path", path)
-    if not os.path.splitext(name)[1] and not os.path.exists(name):
-        raise reject("path", repr(name), f"a file, or one of {', '.join(BUNDLED)}")
+    name = files.path_name(argument, path)
+    if files.is_no_file(name):
+        raise reject(argument, repr(name), f"a file, or one of {', '.join(BUNDLED)}")
     if name.endswith(".npz"):
         arrays = files.read_npz(name)
         if "Phi" not in arrays:
@@ -224,13 +229,15 @@ def load_dictionary(path: str | os.PathLike[str] | None = None) -> Dictionary:
     return Dictionary(_atoms(name, files.read_array(name, prefer=("Phi",))))
 
 
-def as_dictionary(value: Any) -> Dictionary:
+def as_dictionary(value: Any, name: str = "dictionary") -> Dictionary:
     """Convert a value to a dictionary.
 
     Parameters
     ----------
     value : Dictionary, array, str, path-like or None
         A dictionary, an array Phi of shape (m, n), the name of a file, or None for the bundled dictionary.
+    name : str, optional
+        The argument's name for error messages.
 
     Returns
     -------
@@ -245,10 +252,10 @@ def as_dictionary(value: Any) -> Dictionary:
     (16, 16)
     """
     if value is None or isinstance(value, str | os.PathLike):
-        return load_dictionary(value)
+        return _loaded(name, value)
     if isinstance(value, Dictionary):
         return value
-    return Dictionary(_atoms("dictionary", floating("dictionary", value, dimensions=(2,))))
+    return Dictionary(_atoms(name, floating(name, value, dimensions=(2,))))
 
 
 def list_dictionaries() -> dict[str, Dictionary]:

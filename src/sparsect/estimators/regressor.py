@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..backend.array_checks import check_magnitude, floating, refuse_masked
 from ..backend.arrays import FloatArray, IntArray
-from ..backend.checks import choice, real_number, reject, truth_value, whole_number
+from ..backend.checks import real_number, reject, shown, truth_value, whole_number
+from ..backend.files import check_size
 from ..recover import recover
 from ..sets import GroupSparse, JointSparse, SignalSet, Sparse
 from ..solvers.base import Solver
@@ -30,6 +32,8 @@ AMPLE = 1.5
 EXACT = 1e-14
 # Weights with a smaller mean, or one above the inverse, are probably relative ones.
 RELATIVE = 0.1
+# What scikit-learn's validation accepts; entries that are not finite are refused with the name of the argument.
+NUMBERS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": False}
 
 
 def largest_size(samples: float, features: int) -> int:
@@ -123,7 +127,7 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : array, shape (n_samples, n_features)
+        X : array or SciPy sparse array, shape (n_samples, n_features)
             The samples.
 
         Returns
@@ -135,9 +139,14 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         predicted: FloatArray = self._checked(X) @ self.coef_.T + self.intercept_
         return predicted
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _checked(self, X: Any) -> FloatArray:
         refuse_masked("X", X)
-        X = validate_data(self, X, reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False)
+        X = validate_data(self, _dense(X), reset=False, **NUMBERS)
         return np.asarray(floating("X", X))
 
     def _samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
@@ -153,9 +162,7 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if y is not None:
             _check_numbers("y", y)
         whole_number("max_iter", self.max_iter, 1)
-        X, y = validate_data(
-            self, X, y, multi_output=True, y_numeric=True, dtype=(np.float64, np.float32), ensure_all_finite=False
-        )  # fmt: skip
+        X, y = validate_data(self, _dense(X), y, multi_output=True, y_numeric=True, **NUMBERS)
         X, Y = floating("X", X), floating("y", y, dimensions=(1, 2))
         check_magnitude("X", X)
         check_magnitude("y", Y)
@@ -169,9 +176,9 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         X, Y = (np.asarray(array, dtype=np.float64) for array in (X, Y[:, None] if self._single else Y))
         return Samples(X, Y, weights, self.fit_intercept)
 
-    def _ridge(self, name: str, value: Any) -> float:
+    def _ridge(self, name: str, value: Any, accepted: str = "a number of at least 0") -> float:
         """Check a penalty."""
-        ridge = real_number(name, value, "a number of at least 0", low=0.0)
+        ridge = real_number(name, value, accepted, low=0.0)
         if ridge and not self._exchanges:
             raise reject(name, f"{ridge} with a method of recover", "0")
         return ridge
@@ -213,7 +220,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         n, targets = samples.X.shape[1], samples.Y.shape[1]
         size = None
         if isinstance(sparsity, str):
-            choice("sparsity", sparsity, ("auto",))
+            if sparsity != "auto":
+                raise reject("sparsity", shown(sparsity), "a whole number or 'auto'")
         elif (size := whole_number("sparsity", sparsity, 0)) > (most := self._most(samples)):
             there = f"X has n_features={n}" if self.groups is None else f"There are {most} groups"
             raise reject("sparsity", size, f"a whole number from 0 to {most}", f"{there}.")
@@ -255,6 +263,14 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             for place, size in enumerate(sizes):
                 x[place] = self._recovered(samples, size).x
         return samples.model(x)
+
+
+def _dense(X: Any) -> Any:
+    """Return X as a dense array if it is sparse, such as the codes of a :class:`sparsect.SparseCoder`."""
+    if not issparse(X):
+        return X
+    check_size("X", X.dtype.itemsize * math.prod(X.shape))
+    return X.toarray()
 
 
 def _check_numbers(name: str, values: Any) -> None:
@@ -371,8 +387,8 @@ class SparseRegressor(SubsetRegressor):
 
         Parameters
         ----------
-        X : array, shape (n_samples, n_features)
-            The samples.
+        X : array or SciPy sparse array, shape (n_samples, n_features)
+            The samples; a sparse array is converted to a dense one.
         y : array, shape (n_samples,) or (n_samples, n_targets)
             The targets.
         sample_weight : array, shape (n_samples,), optional

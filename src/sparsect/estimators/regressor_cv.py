@@ -21,6 +21,8 @@ VALIDATED = 50
 RUNS = 10
 # How many standard errors a difference has to exceed to be significant.
 SIGNIFICANT = 2.0
+# What the argument ridges accepts, for errors.
+RIDGES = "numbers of at least 0"
 # The largest number of names in a plot.
 LABELS = 24
 
@@ -50,7 +52,7 @@ class SparseRegressorCV(SubsetRegressor):
     sizes : array of int, optional
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
         as in abess, or to 50 if that is less; then twice as many, and so on, as long as the error of the largest one
-        exceeds the least error by at most two standard errors.
+        exceeds the least error by at most two standard errors. Samples of a training set count if they have a weight.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
         groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
@@ -143,8 +145,8 @@ class SparseRegressorCV(SubsetRegressor):
 
         Parameters
         ----------
-        X : array, shape (n_samples, n_features)
-            The samples.
+        X : array or SciPy sparse array, shape (n_samples, n_features)
+            The samples; a sparse array is converted to a dense one.
         y : array, shape (n_samples,) or (n_samples, n_targets)
             The targets. If there are several, their errors are divided by their variances and averaged.
         sample_weight : array, shape (n_samples,), optional
@@ -175,9 +177,10 @@ class SparseRegressorCV(SubsetRegressor):
                 raise reject("cv", "no fold with training and test samples", "yield some of both")
             got = "only zeros for the training or the test samples of each fold"
             raise reject("sample_weight", got, "positive for some of both")
-        count = min(samples.weights[train].sum() for train, _ in splits)
-        sizes, most = self._sizes(samples, count), int(min(self._most(samples), max(count - 3, 0)))
-        ridges = [self._ridge("ridges", ridge) for ridge in np.atleast_1d(self.ridges)]
+        count = min(len(train) for train, _ in splits)
+        sizes, most = self._sizes(samples, count), min(self._most(samples), max(count - 3, 0))
+        # As objects, numbers stay what they are, also next to what is no number.
+        ridges = [self._ridge("ridges", ridge, RIDGES) for ridge in np.atleast_1d(np.array(self.ridges, dtype=object))]
         if not ridges:
             raise reject("ridges", "an empty list", "have at least one number of at least 0")
         folds = [(samples.take(train), samples.take(test)) for train, test in splits]
@@ -266,7 +269,7 @@ class SparseRegressorCV(SubsetRegressor):
             each.xaxis.get_major_locator().set_params(integer=True)
         return errors.figure
 
-    def _sizes(self, samples: Samples, count: float) -> list[int]:
+    def _sizes(self, samples: Samples, count: int) -> list[int]:
         """Return the sizes to compare, in increasing order."""
         most = self._most(samples)
         if self.sizes is None:

@@ -13,7 +13,7 @@ from ..backend.checks import choice, reject
 from ..backend.devices import memory_errors, place
 from ..kernels.groups import Groups, threshold, wiener
 from .files import colour_and_alpha
-from .noise import check_sigma, estimate_sigma
+from .noise import check_large_enough, check_sigma, estimate_sigma
 from .opponent import to_image, to_planes
 
 # Threshold of the first step in standard deviations, and the noise from which its patches are larger.
@@ -42,7 +42,7 @@ def denoise(
     Parameters
     ----------
     image : array, shape (height, width) or (height, width, channels)
-        The image, of any size. 8-bit and 16-bit values are scaled to the range from 0 to 1.
+        The image, of at least 3x3 pixels. 8-bit and 16-bit values are scaled to the range from 0 to 1.
     sigma : float, optional
         Standard deviation of the noise, on the scale where white is 1, whatever the dtype of the image: 25 of 255 is
         ``25 / 255``. By default it is estimated by :func:`estimate_sigma`.
@@ -93,6 +93,7 @@ def denoise(
     True
     """
     colour, alpha = colour_and_alpha("image", image)
+    check_large_enough("image", colour)
     if sigma is None:
         sigma = estimate_sigma(image)
         if sigma == 0:

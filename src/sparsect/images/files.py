@@ -23,6 +23,8 @@ ACCEPTED_SHAPES = "an array of shape (height, width), or with 1 to 4 channels la
 LONGEST_SIDE = 2**31 - 1
 # Sums of squares of larger pixel values overflow float32.
 LARGEST = 1e15
+# Floating-point images with values beyond this are on another scale than that on which white is 1.
+BEYOND_WHITE = 2.0
 
 
 def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
@@ -105,6 +107,22 @@ def _finite(name: str, array: Array) -> Array:
             name, f"pixels that are NaN, infinite or beyond {LARGEST:g}", "have finite pixels, preferably from 0 to 1"
         )
     return array
+
+
+def white_of(image: Array) -> float:
+    """Return the value of an image that is drawn white.
+
+    Parameters
+    ----------
+    image : array
+        The image, as :func:`pixels` returns it.
+
+    Returns
+    -------
+    float
+        1, or the largest value if that is larger, as in floating-point images on another scale.
+    """
+    return max(1.0, float(image.max()))
 
 
 def to_gray(image: Any) -> Array:
@@ -234,6 +252,12 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
     image : array, shape (height, width) or (height, width, channels)
         The image; floating-point values outside the range from 0 to 1 are clipped.
 
+    Raises
+    ------
+    InputError
+        If the extension is unknown, the file cannot be written, or the image has values beyond 2: these are of another
+        scale, such as that from 0 to 255.
+
     Examples
     --------
     >>> import os
@@ -247,7 +271,12 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
     from PIL import Image
 
     check_format(path)
-    levels = np.round(255 * np.clip(pixels("image", image), 0, 1)).astype(np.uint8)
+    array = pixels("image", image)
+    if (white := white_of(array)) > BEYOND_WHITE:
+        divisor = next((scale for scale in (255, 65535) if white <= scale), white)
+        hint = f"Divide it by the value of white, perhaps {divisor:g}."
+        raise reject("image", f"values up to {white:g}", "have values from 0 to 1", hint)
+    levels = np.round(255 * np.clip(array, 0, 1)).astype(np.uint8)
     with replacing(path) as temporary:
         Image.fromarray(levels).save(temporary)
 
@@ -267,7 +296,7 @@ def check_format(path: str | os.PathLike[str]) -> None:
     """
     name = files.path_name("path", path)
     if Path(name).suffix.lower() not in IMAGE_SUFFIXES:
-        raise reject("image", f"the file name {name!r}", f"a name that ends in {', '.join(IMAGE_SUFFIXES)}")
+        raise reject("path", f"the file name {name!r}", f"a name that ends in {', '.join(IMAGE_SUFFIXES)}")
 
 
 def resize(image: Any, longest: int) -> Array:
@@ -283,7 +312,8 @@ def resize(image: Any, longest: int) -> Array:
     Returns
     -------
     array
-        The scaled image, float32, with values clipped to the range from 0 to 1. The aspect ratio is kept.
+        The scaled image, float32, with values clipped to the range from 0 to 1, or to that of the image if it is
+        larger. The aspect ratio is kept.
 
     Examples
     --------
@@ -305,5 +335,6 @@ def resize(image: Any, longest: int) -> Array:
         np.asarray(Image.fromarray(np.ascontiguousarray(part)).resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0))
         for part in channels
     ]
-    joined: Array = np.clip(scaled[0] if image.ndim == 2 else np.stack(scaled, axis=-1), 0, 1)
-    return joined
+    joined = scaled[0] if image.ndim == 2 else np.stack(scaled, axis=-1)
+    within: Array = np.clip(joined, min(0.0, float(image.min())), white_of(image))
+    return within

@@ -71,6 +71,8 @@ class ImageFolder(Sequence[Array]):
     ) -> None:
         name = files.path_name("path", path)
         self.colour = truth_value("colour", colour)
+        if os.path.isfile(name):
+            raise reject(name, "a file", "a folder of photographs")
         if not os.path.isdir(name):
             raise InputError(f"{name}: no such folder")
         inside = Path(name).rglob("*")

@@ -9,21 +9,40 @@ import numpy as np
 
 from ..backend.arrays import Array, BoolArray
 from ..backend.checks import real_number, reject
-from .files import colour_and_alpha
+from .files import BEYOND_WHITE, colour_and_alpha
 from .opponent import to_planes
 from .patches import planes
 
+# The least side of an image. Smaller ones would be padded by reflection to the size of a patch, which repeats their
+# noise so often that little of it is removed: 1 dB at a side of 1 and 2 dB at 2; it is 4 dB at 3, and 7 dB at 8.
+SMALLEST = 3
 # Side of the squares in which the noise is measured, and the distance from one to the next.
 SIDE, STEP = 16, 4
 # The fraction of the squares that are smoother than the one that counts, and what it measures of white noise of norm 1.
 SMOOTHER, OF_NOISE = 0.05, 0.894
-# Values beyond the first number show that white is not 1; then sigma must be at least this part of what is estimated.
-BEYOND_WHITE, LEAST = 2.0, 0.1
+# Where white is not 1, sigma must be at least this part of what is estimated.
+LEAST = 0.1
 # Squares in which more pixels than this fraction are clipped or transparent are left out, unless fewer remain.
 CLIPPED, FEW = 0.1, 16
 # If both colour differences have less than this share of the fine detail of the brightness, they have been smoothed, as
 # in JPEG files. Where noise is independent, the share is larger in 99 of 100 photographs even at a sigma of 5 of 255.
 SMOOTHED = 0.3
+
+
+def check_large_enough(name: str, image: Array) -> None:
+    """Check that noise can be told from an image.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name for error messages.
+    image : array, shape (height, width) or (height, width, 3)
+        The image.
+    """
+    height, width = image.shape[:2]
+    if min(height, width) < SMALLEST:
+        rule = f"have at least {SMALLEST}x{SMALLEST} pixels, to tell noise from it"
+        raise reject(name, f"{width}x{height} pixels", rule)
 
 
 def check_sigma(name: str, sigma: float, image: Array) -> float:
@@ -63,12 +82,12 @@ def estimate_sigma(image: Any) -> float:
     Parameters
     ----------
     image : array, shape (height, width) or (height, width, channels)
-        The image. Transparent pixels are left out.
+        The image, of at least 3x3 pixels. Transparent pixels are left out.
 
     Returns
     -------
     float
-        The estimate, on the scale where white is 1; 0 for an image that is only one pixel high or wide.
+        The estimate, on the scale where white is 1; 0 for an image without noise.
 
     Notes
     -----
@@ -92,8 +111,7 @@ def estimate_sigma(image: Any) -> float:
     0.1
     """
     colour, alpha = colour_and_alpha("image", image)
-    if min(colour.shape[:2]) < 2:
-        return 0.0
+    check_large_enough("image", colour)
     clear = np.zeros(colour.shape[:2], dtype=bool) if alpha is None else alpha[..., 0] == 0
     channels = planes(colour)
     unusable = [clear | (channel == channel.min()) | (channel == channel.max()) for channel in channels]

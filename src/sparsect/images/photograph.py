@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -48,6 +49,8 @@ WHITE_IS_ZERO, PHOTOMETRIC = 0, (0, 1, 2)
 # Compressions that tifffile reads with another package only, and the tags that describe a picture, not its storage.
 LZW = 5
 DESCRIPTIVE_TAGS = (270, 271, 272, 282, 283, 296, 305, 306, 315, 33432, 34665, 34853)
+# The description that tifffile writes, of how it stored the array: it does not fit what is written.
+DESCRIPTION_TAG, SHAPED = 270, re.compile(r'\{.*"shape":|shape=\(')
 # The value of a TIFF file's extra channel that says that colours have been multiplied by alpha.
 MULTIPLIED = 1
 # The resolutions in dots per inch that every format holds, and the TIFF tags of the resolution and of its unit: 2 is an
@@ -273,6 +276,8 @@ def _described(photograph: Image.Image) -> Any:
     exif = photograph.getexif()
     for tag in set(exif) - set(DESCRIPTIVE_TAGS):
         del exif[tag]
+    if SHAPED.match(str(exif.get(DESCRIPTION_TAG, ""))):
+        del exif[DESCRIPTION_TAG]
     return exif
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend.arrays import Array, NumpyArray
 from ..dictionary import Dictionary
-from ..images.files import resize
+from ..images.files import resize, white_of
 from ..images.reconstruct import Reconstruction
 from .atoms import atom_picture
 from .differences import enlarged
@@ -47,7 +47,7 @@ class Outcome:
     curve : array, shape (2, moments)
         Milliseconds for each patch, and the patch SNR reached until then.
     picture : array
-        The reconstructed image, scaled down for the page.
+        The reconstructed image, scaled down for the page, on the scale of the original.
     """
 
     settings: str
@@ -103,7 +103,7 @@ def page(
     name : str
         Name of the image, shown in the title.
     original : array, shape (height, width) or (height, width, channels)
-        The image.
+        The image; values up to 1 or, if it is larger, up to its largest value are shown.
     dictionary : Dictionary
         The dictionary that the patches were coded with.
     found : dict of int to dict of str to Outcome
@@ -156,12 +156,14 @@ def page(
 def _at_one_sparsity(document: Page, original: Array, outcomes: dict[str, Outcome]) -> None:
     """Add what the methods have found with one number of atoms per patch: pictures, chart, table, differences."""
     best, first = next(iter(outcomes.items()))
+    white = white_of(original)
+    original = original / white
     document.text(
         f"Best: {best}, {first.patch_snr_db:.1f} dB on patches with their means removed, {first.snr_db:.1f} dB on the "
         "image."
     )
     captions = {method: f"{method}, {outcome.patch_snr_db:.1f} dB" for method, outcome in outcomes.items()}
-    pictures = [(captions[method], outcome.picture) for method, outcome in outcomes.items()]
+    pictures = [(captions[method], outcome.picture / white) for method, outcome in outcomes.items()]
     with document.beside():
         document.slider([("original", original), *pictures])
         document.chart(

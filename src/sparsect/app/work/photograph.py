@@ -18,6 +18,7 @@ from ...backend.checks import InputError
 from ...images import Codes
 from ...images.denoise import Quality
 from ...images.files import pixels
+from ...images.noise import SMALLEST
 from ...images.reconstruct import PartialImage, decibels
 from ...reporting.differences import enlarged
 from ..pictures import levels, png
@@ -192,7 +193,7 @@ def denoise(send: Sender, image: Array, reference: Array, known: bool, sigma: fl
     if sigma is None:
         sigma = images.estimate_sigma(image)
     small = max(image.shape[:2]) // COARSE
-    if small >= 16 and sigma:
+    if small >= 16 and min(image.shape[:2]) >= COARSE * SMALLEST and sigma:
         # Averages of 4x4 pixels have a quarter of the noise.
         coarse = images.denoise(images.resize(image, small), max(sigma / COARSE, 1e-3), quality="fast")
         pictures.show(FIRST, _enlarged(coarse, image.shape), time.monotonic() - begun, final=True)
