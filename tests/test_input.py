@@ -366,8 +366,23 @@ class TestAnswersThatDoNotExplainTheData:
 
     def test_bounds_are_named(self):
         problem = random_problem(30, 60, 4, rng=0)
-        with pytest.warns(sparsect.PoorFitWarning, match="wider bounds"):
+        with pytest.warns(sparsect.PoorFitWarning, match="wider bounds") as seen:
             sparsect.recover(problem.Phi, problem.y, sparsect.sets.Sparse(4, low=0, high=0))
+        assert "more nonzeros" not in str(seen[0].message)
+
+    @pytest.mark.parametrize(
+        ("shape", "sparsity", "scale", "possible"),
+        [((40, 8), 7, 1, True), ((40, 8), 8, 1, False), ((8, 40), 3, 0, False)],
+    )
+    def test_more_nonzeros_are_advised_where_they_are_possible_and_could_help(
+        self, rng, shape, sparsity, scale, possible
+    ):
+        Phi, y = scale * rng.standard_normal(shape), rng.standard_normal((5, shape[0]))
+        with pytest.warns(sparsect.PoorFitWarning) as seen:
+            sparsect.recover(Phi, y, sparsity)
+        assert len(seen) == 1
+        assert ("allow more nonzeros" in str(seen[0].message)) == possible
+        assert ("perhaps no x that is allowed explains y" in str(seen[0].message)) != possible
 
     @pytest.mark.parametrize("method", list(sparsect.METHODS))
     def test_ordinary_problems_are_left_alone(self, method):

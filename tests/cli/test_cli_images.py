@@ -146,7 +146,8 @@ class TestLearn:
         page = (tmp_path / "colours.html").read_text()
         for words in ("30 atoms of 4x4x3 pixels", "those used most first", "Use of atoms", "Error of each round"):
             assert words in page
-        assert "sparsity 4, max coherence 0.95" in page
+        assert "<td>sparsity</td><td>4</td>" in page
+        assert "<td>max coherence 0.95</td>" in page
         assert "Online(" not in page
         assert (tmp_path / "colours.svg").exists()
         listed = called("atoms").stdout

@@ -27,6 +27,7 @@ from sparsect.dictionary import (
     samples,
 )
 from sparsect.dictionary import online as online_module
+from sparsect.dictionary import statistics as statistics_module
 from sparsect.dictionary.online import Online
 from sparsect.dictionary.pictures import atom_tiles
 from sparsect.dictionary.samples import Sample
@@ -163,6 +164,21 @@ class TestUpdate:
         assert parts.count == whole.count == 40
         assert parts.relative_error == pytest.approx(whole.relative_error)
         assert parts.mean_nonzeros == pytest.approx(whole.mean_nonzeros)
+
+    @pytest.mark.parametrize(("method", "loops"), [("ormp", 0), ("lars", 0), ("niht", 1)])
+    def test_coders_that_end_by_themselves_need_no_loop(self, method, loops, rng, monkeypatch):
+        Phi, signals = rng.standard_normal((9, 15)), rng.standard_normal((40, 9))
+        Phi /= np.linalg.norm(Phi, axis=0)
+        codes = sparsect.recover(Phi, signals, 3, method, max_iter=3, tol=0.0, check_fit=False).x
+        called = []
+        monkeypatch.setattr(
+            statistics_module,
+            "recover",
+            lambda *args, **options: called.append(1) or sparsect.recover(*args, **options),
+        )
+        sums = gather(sparsect.as_operator(Phi), signals, sparsect.METHODS[method](), 3, 3)
+        np.testing.assert_allclose(sums.codes_codes, codes.T @ codes, atol=1e-10)
+        assert len(called) == loops
 
 
 class TestLearn:
@@ -317,7 +333,7 @@ class TestSparsity:
         assert resumed.rounds == load_dictionary(path).rounds == unbroken.rounds
         with np.load(path) as file:
             assert set(file) == {"Phi", "rounds", "provenance", "use"}
-        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of online"):
+        with pytest.raises(InputError, match=r"mine.npz: was learned with other values of sparsity"):
             learn(source, 24, checkpoint=path, **options | {"sparsity": 3})
         more = learn(source, 24, checkpoint=path, **options | {"rounds": 32})
         assert more.rounds[: len(unbroken.rounds)] == unbroken.rounds
@@ -609,6 +625,17 @@ class TestStore:
             assert "BSDS500" in dictionary.provenance["about"]
         assert [each.patch for each in found.values()] == [8, 12, 20, 20]
         assert sum(path.stat().st_size for path in DATA.glob("dictionary-*.npz")) < 6e6
+
+    def test_sparsity_while_learning(self, rng, tmp_path):
+        """It has an entry of its own; the dictionaries of the package and older files have it in the settings only."""
+        assert [each.sparsity for each in list_dictionaries().values()] == [6, 14, 40, None]
+        signals = rng.standard_normal((60, 9))
+        learned = learn(signals, 12, sparsity=2, rounds=2)
+        learned.save(tmp_path / "mine.npz")
+        assert load_dictionary(tmp_path / "mine.npz").sparsity == learned.provenance["sparsity"] == 2
+        assert learn(signals, 12, rounds=1).sparsity is None
+        assert Dictionary(learned.Phi, provenance={"sparsity": 3, "online": "Online(sparsity=2)"}).sparsity == 3
+        assert Dictionary(learned.Phi).sparsity is None
 
     def test_plot(self, rng):
         figure = list_dictionaries()["paper"].plot()

@@ -187,7 +187,8 @@ def learn(
         default = 1 if overfits else max(1, rounds // PASSES)
         passes = default if passes is None else whole_number("passes", passes, 1, rounds)
         procedure = Limited(source, sample, n_atoms, online, overfits, rounds, passes, patience, seed, gather)
-        settings |= {"objective": "l0", "rounds": rounds, "patience": patience, "online": repr(online)}
+        settings |= {"objective": "l0", "sparsity": sparsity, "rounds": rounds, "patience": patience}
+        settings |= {"online": repr(online)}
     else:
         pool = completed(draw_rows(source, SPARE * n_atoms, np.random.default_rng([seed, 0])))
         check_magnitude("signals", pool)

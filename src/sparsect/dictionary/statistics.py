@@ -16,7 +16,6 @@ from ..operators import Operator
 from ..problems import Problem
 from ..recover import recover
 from ..sets import SignalSet
-from ..solvers import LeastAngleRegression, OrthogonalMatchingPursuit
 from ..solvers.base import Solver
 from .samples import completed
 from .sources import Batches
@@ -184,10 +183,10 @@ def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: L
 
 def _codes(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Array:
     """Return the codes of signals without NaN."""
-    if not isinstance(coder, OrthogonalMatchingPursuit | LeastAngleRegression):
+    if not coder.ends_by_itself:
         options: dict[str, Any] = {"max_iter": code_iter, "tol": 0.0, "record": (), "check_fit": False}
         return recover(operator, signals, sparsity, coder, **options).x
-    # These end by themselves and do not depend on scales. Stopping and recording would take as long as small batches.
+    # Stopping and recording would take as long as small batches.
     problem = Problem(operator, signals, sparsity)
     state = coder.steps(problem, coder.init(problem), np.full(problem.batch, -1.0), [0.0] * code_iter)
     return coder.estimate(problem, state)

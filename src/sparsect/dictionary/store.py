@@ -90,8 +90,12 @@ class Dictionary:
     @property
     def sparsity(self) -> int | None:
         """The number of nonzeros of codes for which the atoms were learned; None if it was not limited."""
-        learned = re.search(r"\bsparsity=(\d+)", str(self.provenance.get("online", "")))
-        return int(learned[1]) if learned else None
+        learned = self.provenance.get("sparsity")
+        if isinstance(learned, int):
+            return learned
+        # Dictionaries of the package, and files of earlier versions, have it in the settings only.
+        settings = re.search(r"\bsparsity=(\d+)", str(self.provenance.get("online", "")))
+        return int(settings[1]) if settings else None
 
     @property
     def channels(self) -> int:

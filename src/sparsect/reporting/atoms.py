@@ -66,16 +66,18 @@ def page(name: str, dictionary: Dictionary, sort: str | None = None) -> Page:
     if dictionary.provenance:
         document.section("Where it is from")
         # The settings of mini-batches are stored as they are written in Python.
-        entries = {"settings" if key == "online" else key: value for key, value in dictionary.provenance.items()}
+        entries = {"sparsity": dictionary.sparsity}
+        entries |= {"settings" if key == "online" else key: value for key, value in dictionary.provenance.items()}
         rows = [[key.replace("_", " "), _words(value)] for key, value in entries.items() if value is not None]
         document.table(["entry", "value"], rows, words=True)
     return document
 
 
 def _words(value: object) -> str:
-    """Write a value for readers: the entries of a dict, and the settings of ``Online(...)`` that are in use."""
+    """Write a value for readers: the entries of a dict, and the other settings of ``Online(...)`` that are in use."""
     if isinstance(value, str) and value.startswith("Online("):
         value = {name: each for name, each in SETTING.findall(value) if each not in ("None", "False")}
+        value.pop("sparsity", None)
     if not isinstance(value, dict):
         return str(value)
     return ", ".join(f"{name.replace('_', ' ')} {each}" for name, each in value.items())

@@ -127,7 +127,7 @@ def _advice(problem: Problem, solver: Any, result: Result, scaled: bool) -> str:
         lengths = operator.column_norms[operator.column_norms > 0]
         if lengths.size and lengths.max() > UNEQUAL * lengths.min():
             return "bring the columns of Phi to one norm (scale_columns=True)"
-    more = ["more nonzeros"]
+    more = ["more nonzeros"] if _more_could_help(problem) else []
     if not to_numpy(result.converged).all():
         more.insert(0, "more iterations (max_iter)")
     if problem.structure.bounded:
@@ -135,5 +135,16 @@ def _advice(problem: Problem, solver: Any, result: Result, scaled: bool) -> str:
     if problem.noise_norm is not None:
         more.append("more noise (noise_norm)")
     others = "another method" if solver.name == "auto" else "another method, such as 'auto'"
-    settings = "" if solver.scale_free else ", settings in the units of Phi and y"
-    return f"allow {' or '.join(more)}{settings}, or try {others}"
+    settings = "" if solver.scale_free else "settings in the units of Phi and y, or "
+    if not more:
+        return f"perhaps no x that is allowed explains y; if one does, try {settings}{others}"
+    return f"allow {' or '.join(more)}, or try {settings}{others}"
+
+
+def _more_could_help(problem: Problem) -> bool:
+    """Whether x may have more nonzeros, and they could explain more of y."""
+    operator, bounds = problem.operator, (problem.structure.low, problem.structure.high)
+    only_zero = all(bound is not None and not bound.any() for bound in bounds)
+    if only_zero or problem.sparsity >= min(operator.shape):
+        return False
+    return bool(to_numpy(operator.adjoint(problem.y)).any())

@@ -352,6 +352,10 @@ class Solver(ABC):
     steps_at_once : int
         The number of steps that one call of ``steps`` takes on a CPU, if nothing is recorded or saved in between. The
         default is 1; more pay if what is computed in one step can be reused in the next.
+    ends_by_itself : bool
+        Whether every row settles without a tolerance and Phi and y need no scaling. Dictionary learning calls ``init``,
+        ``steps`` and ``estimate`` of such a solver directly, because the loop around them takes as long as coding a
+        small batch. The default is False.
 
     Examples
     --------
@@ -395,6 +399,7 @@ class Solver(ABC):
     criterion: ClassVar[str] = "change"
     compiled: ClassVar[bool] = False
     steps_at_once: ClassVar[int] = 1
+    ends_by_itself: ClassVar[bool] = False
 
     @abstractmethod
     def init(self, problem: Problem) -> Any:

@@ -114,6 +114,7 @@ class LeastAngleRegression(Solver):
     criterion: ClassVar[str] = "iterate_residual"
     compiled: ClassVar[bool] = True
     steps_at_once: ClassVar[int] = 100
+    ends_by_itself: ClassVar[bool] = True
 
     alpha: float = 0.0
 

@@ -103,6 +103,7 @@ class OrthogonalMatchingPursuit(Solver):
     uses_noise_norm: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
     steps_at_once: ClassVar[int] = 10_000
+    ends_by_itself: ClassVar[bool] = True
     fitted = True
     follow_freedom: ClassVar[bool] = False
 

@@ -31,7 +31,7 @@ TINY = float(np.finfo(np.float64).tiny)
 # Two chains agree if the squared distance of their means is at most this part of the posterior variance.
 AGREEMENT = 0.5
 # A row settles if they also leave little doubt: the posterior variance is at most this part of the squared mean.
-SURE = 1e-2
+LITTLE_DOUBT = 1e-2
 # Means of short chains are averaged up to a larger distance, if their squared residuals differ by no more than those of
 # m measurements do by chance, which is this times m^-1/2.
 AVERAGED, BY_CHANCE = 1.0, 1.0
@@ -346,7 +346,7 @@ def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState
         weighted_inclusion=fading[:, None] * state.weighted_inclusion + weight[:, None] * inclusion,
         chain=xp.full_like(state.chain, chain),
         criterion=criterion,
-        settled=state.settled | (agree & (variance <= SURE * squared_norm(mean))),
+        settled=state.settled | (agree & (variance <= LITTLE_DOUBT * squared_norm(mean))),
         **_variances(problem, state.energy),
         **answers,
         **zeros,

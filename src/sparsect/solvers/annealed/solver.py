@@ -41,7 +41,7 @@ NEGLIGIBLE = {"single": 1e-3, "double": 1e-5}
 # Then, posterior means must also explain more of ||y||^2 than a column does by chance, but not more than this part.
 MOST_BY_CHANCE = 0.9
 # And one of their nonzeros must have a larger probability than this.
-SURE = 0.75
+STANDS_OUT = 0.75
 
 
 @dataclass(frozen=True)
@@ -269,8 +269,8 @@ class AnnealedDifferenceMap(Solver):
         by_noise = xp.clip(share, by_chance(*problem.operator.shape, is_complex(answer)), MOST_BY_CHANCE)
         explains = (left < (1 - by_noise) * squared_norm(problem.y))[:, None]
         inclusion = of_messages(state, answer, problem.structure, sized=False)[1]
-        sure = xp.max(inclusion, axis=-1, keepdims=True) > SURE
-        kept = xp.where(state.passes_messages[:, None], explains & sure, large)
+        stands_out = xp.max(inclusion, axis=-1, keepdims=True) > STANDS_OUT
+        kept = xp.where(state.passes_messages[:, None], explains & stands_out, large)
         return xp.where(kept, answer, xp.zeros_like(answer))
 
     def answer(self, problem: Problem, state: AnnealedState) -> tuple[Array, dict[str, Array]]:

@@ -78,25 +78,38 @@ def solve_easy(problem: Problem) -> Easy:
             continue
         if correlations is None:
             x[row, support], inclusion[row, support], solved[row] = values, 1.0, True
-            continue
-        # More noise than y has means the same, and its square might overflow.
-        variance = max(left**2 / max(m - s, 1), min(float(noise_norm[row]), size) ** 2 / m)
-        found = _posterior(Phi, norms, support, values, correlations, variance) if len(support) else None
-        if found is not None:
-            x[row], deviation[row], inclusion[row] = found
-            solved[row] = True
-            places = np.flatnonzero(x[row])
-            if not np.array_equal(places, np.sort(support)):
-                # The mean may have found the right column where the pursuit took a wrong one for a small nonzero.
-                own = Phi[:, places].T.astype(np.result_type(data, np.float64))
-                products = own.conj() @ own.T
-                if grow(products, own.conj() @ y, places.size).size < places.size:
-                    # A nonzero that may belong to either of two equal columns.
-                    continue
-                values, rest = _fit(own, products, y, exact)
-                if np.linalg.norm(rest) <= exact:
-                    x[row, places], deviation[row], inclusion[row] = values, 0.0, x[row] != 0
+        elif len(support):
+            # More noise than y has means the same, and its square might overflow.
+            variance = max(left**2 / max(m - s, 1), min(float(noise_norm[row]), size) ** 2 / m)
+            found = _posterior(Phi, norms, support, values, correlations, variance)
+            if found is not None:
+                x[row], deviation[row], inclusion[row] = found
+                solved[row] = True
+                fitted = _exact_at_other_places(Phi, y, x[row], support, exact)
+                if fitted is not None:
+                    x[row], deviation[row], inclusion[row] = fitted, 0.0, fitted != 0
     return Easy(x, deviation, inclusion, solved)
+
+
+def _exact_at_other_places(Phi: Any, y: Any, mean: Any, support: Any, exact: float) -> Any:
+    """Fit the nonzeros of the mean if they are not the columns of the pursuit; return None if the fit is not exact.
+
+    The mean may have found the right column where the pursuit took a wrong one for a small nonzero.
+    """
+    places = np.flatnonzero(mean)
+    if np.array_equal(places, np.sort(support)):
+        return None
+    own = Phi[:, places].T.astype(np.result_type(y, np.float64))
+    products = own.conj() @ own.T
+    if grow(products, own.conj() @ y, places.size).size < places.size:
+        # A nonzero that may belong to either of two equal columns.
+        return None
+    values, rest = _fit(own, products, y, exact)
+    if np.linalg.norm(rest) > exact:
+        return None
+    x = np.zeros_like(mean)
+    x[places] = values
+    return x
 
 
 def _pursuit(Phi: Any, norms: Any, y: Any, s: int, exact: float) -> tuple[Any, Any, float, Any]:

@@ -12,7 +12,7 @@ from ..support_sampler import TINY, in_main_memory
 # A posterior mean with s entries whose residual exceeds this multiple of that of the supports does not explain y. It is
 # spread over columns that are almost the same, and the mean given one support is taken instead. If the probabilities of
 # its entries add up to this part of s or more, few nonzeros are in doubt, and the second, smaller multiple decides.
-WORSE, SURE, WORSE_IF_SURE = 2.0, 0.9, 1.1
+WORSE, FEW_IN_DOUBT, WORSE_IF_FEW = 2.0, 0.9, 1.1
 # The smallest ridge, relative to the largest squared norm of a column: the level of rounding errors.
 RIDGE = 1e-12
 

@@ -39,7 +39,7 @@ from ..support_sampler import (
 from .copies import among_copies
 from .easy import EXACT, Easy, solve_easy
 from .exhaustive import solve_exactly
-from .most_probable import SURE, WORSE, WORSE_IF_SURE, mean_given_support
+from .most_probable import FEW_IN_DOUBT, WORSE, WORSE_IF_FEW, mean_given_support
 from .plan import SEARCH_ONLY, STAGES, Stage, Task, stages_for
 
 # What gave the answer of a row: the values of ``Result.source``.
@@ -379,9 +379,9 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     mean = project(ended.answer, A)
     there = mean != 0
     probability = xp.sum(xp.where(there, ended.answer_inclusion, 0.0), axis=1)
-    sure = probability >= SURE * xp.sum(xp.astype(there, xp.float64), axis=1)
+    few_in_doubt = probability >= FEW_IN_DOUBT * xp.sum(xp.astype(there, xp.float64), axis=1)
     ratio = misfit(mean) / xp.clip(ended.answer_misfit, TINY, None)
-    poor = (ratio > WORSE**2) | (sure & (ratio > WORSE_IF_SURE**2))
+    poor = (ratio > WORSE**2) | (few_in_doubt & (ratio > WORSE_IF_FEW**2))
     if not to_numpy(poor).any():
         return mean
     best = A.of_entries(marked(ended.best, A.layout.count, y))
