@@ -235,6 +235,13 @@ def denoising_table(folder):
             memory = torch.cuda.max_memory_allocated() / 2**30
             found = images.denoise(noisy, sigma, quality=quality, device="cuda")
             yield f"| {name} | {quality} | **{seconds:.2f}** | {images.psnr_db(clean, found):.2f} | {memory:.1f} |"
+        missing = rng.random(clean.shape[:2]) < 0.5
+        torn = np.where(missing if clean.ndim == 2 else missing[..., None], np.float32(0), clean.astype(np.float32))
+        torch.cuda.reset_peak_memory_stats()
+        seconds = timed(lambda: images.inpaint(torn, missing, device="cuda"), 1)  # noqa: B023
+        memory = torch.cuda.max_memory_allocated() / 2**30
+        found = images.inpaint(torn, missing, device="cuda")
+        yield f"| {name} | inpaint | **{seconds:.2f}** | {images.psnr_db(clean, found):.2f} | {memory:.1f} |"
 
 
 def batched_omp(operator, rows, s):

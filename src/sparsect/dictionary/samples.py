@@ -218,8 +218,10 @@ def starting_atoms(
     xp = namespace(signals)
     if nonnegative:
         positive, negative = xp.clip(signals, 0.0, None), xp.clip(-signals, 0.0, None)
-        turned = norm(negative) > norm(positive) if signed_codes else xp.zeros(signals.shape[0], dtype=xp.bool)
-        signals = xp.where(turned[:, None], negative, positive)
+        signals = positive
+        if signed_codes:
+            turned = norm(negative) > norm(positive)
+            signals = xp.where(turned[:, None], negative, positive)
     lengths = to_numpy(norm(signals))
     usable = generate.permutation(np.flatnonzero(lengths > WEAK * lengths.mean()))[:count]
     if not usable.size:
