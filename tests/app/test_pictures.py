@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from sparsect import images
@@ -41,6 +42,13 @@ def temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     assert list(tmp_path.iterdir()) == []
+
+
+def test_floating_point_pictures_on_another_scale(temporary, rng):
+    image = rng.random((20, 30)).astype(np.float32)
+    stream = io.BytesIO()
+    tifffile.imwrite(stream, 200 * image)
+    np.testing.assert_allclose(pictures.decoded(stream.getvalue()), image / image.max(), rtol=1e-5)
 
 
 def test_a_bomb_of_100_megapixels_is_refused_before_it_is_decoded(temporary, monkeypatch):

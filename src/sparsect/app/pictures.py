@@ -15,7 +15,7 @@ import numpy as np
 from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
-from ..images.files import pixels
+from ..images.files import pixels, white_of
 from ..images.photograph import DECODED, opened, read_photograph
 
 # A photograph may have this many pixels; its header tells, before it is decoded.
@@ -37,7 +37,8 @@ def decoded(data: bytes) -> Array:
     Returns
     -------
     array, shape (height, width) or (height, width, 3)
-        The photograph, float32, with values from 0 to 1, scaled down to at most 2048 pixels on its longer side.
+        The photograph, float32, with values from 0 to 1, scaled down to at most 2048 pixels on its longer side. If
+        there are larger values, as in floating-point images on another scale, the largest one becomes 1.
 
     Raises
     ------
@@ -56,6 +57,7 @@ def decoded(data: bytes) -> Array:
             # One after the other: a photograph takes up to half a gigabyte while it is decoded.
             with DECODING:
                 photograph = pixels("photograph", read_photograph(path).levels)
+                photograph = photograph / white_of(photograph)
                 return images.resize(photograph, LONGEST) if max(photograph.shape[:2]) > LONGEST else photograph
         except InputError as error:
             raise InputError(_in_words(error, path)) from None

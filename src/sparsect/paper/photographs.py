@@ -116,7 +116,8 @@ class Reconstructions:
                     raise ArithmeticError("an estimate that is not a number")
             rows.append(row | {"ms_per_patch": 1e3 * part.result.seconds / grid.count})
         stem = self.folder / f"{image}-{sparsity}-{contender.name}"
-        write_image(f"{stem}.png", whole)
+        # A poor estimate may be far outside of this range.
+        write_image(f"{stem}.png", np.clip(whole, 0, 1))
         write_image(f"{stem}-difference.png", difference(pixels, whole))
         return rows
 
