@@ -67,7 +67,7 @@ class TestRepresentation:
         )
 
     def test_of_data_alone(self):
-        problem = sparsect.Problem(scipy.sparse.csr_array(PHI), Y, sparsity=2)
+        problem = sparsect.Problem(sparsect.SparseOperator(scipy.sparse.csr_array(PHI)), Y, sparsity=2)
         assert repr(problem) == (
             "<Problem: 1 signal, sparsity 2, float64\n"
             " Phi: SparseOperator of shape (3, 5)\n"

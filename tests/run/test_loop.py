@@ -332,7 +332,9 @@ class TestCheckpoint:
         path = tmp_path / "run.npz"
         run(problem, max_iter=5, checkpoint=path)
         with pytest.raises(InputError, match="its Phi: DenseOperator, now SparseOperator"):
-            sparsect.recover(scipy.sparse.csr_array(problem.Phi), problem.y, 10, max_iter=9, checkpoint=path)
+            sparsect.recover(
+                sparsect.SparseOperator(scipy.sparse.csr_array(problem.Phi)), problem.y, 10, checkpoint=path
+            )
         with pytest.raises(InputError, match="factored otherwise"):
             sparsect.recover(
                 sparsect.DenseOperator(problem.Phi, rank_tol=0.5), problem.y, 10, max_iter=9, checkpoint=path
