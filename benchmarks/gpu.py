@@ -327,9 +327,9 @@ def main():
             photograph_table(val),
         )
         report.section(
-            "Denoising one megapixel",
-            "1000x1000 pixels, one photograph of val side by side with itself, sigma 25 of 255; from a NumPy array to "
-            "another.",
+            "Denoising and inpainting one megapixel",
+            "1000x1000 pixels, one photograph of val side by side with itself, sigma 25 of 255, or half of the pixels "
+            "missing; from a NumPy array to another.",
             denoising_table(val),
         )
         report.section(
