@@ -25,6 +25,8 @@ LONGEST_SIDE = 2**31 - 1
 LARGEST = 1e15
 # Floating-point images with values beyond this are on another scale than that on which white is 1.
 BEYOND_WHITE = 2.0
+# An image in which this share of all pixels is that bright is not written.
+MANY_PIXELS = 0.25
 
 
 def pixels(name: str, image: Any, anywhere: bool = False) -> Array:
@@ -255,8 +257,8 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
     Raises
     ------
     InputError
-        If the extension is unknown, the file cannot be written, or the image has values beyond 2: these are of another
-        scale, such as that from 0 to 255.
+        If the extension is unknown, the file cannot be written, or the image is evidently on another scale, such as
+        that from 0 to 255.
 
     Examples
     --------
@@ -272,10 +274,10 @@ def write_image(path: str | os.PathLike[str], image: Any) -> None:
 
     check_format(path)
     array = pixels("image", image)
-    if (white := white_of(array)) > BEYOND_WHITE:
-        divisor = next((scale for scale in (255, 65535) if white <= scale), white)
-        hint = f"Divide it by the value of white, perhaps {divisor:g}."
-        raise reject("image", f"values up to {white:g}", "have values from 0 to 1", hint)
+    # Strong noise makes some pixels that bright on any scale.
+    if np.mean(array > BEYOND_WHITE) > MANY_PIXELS:
+        hint = "Divide it by the value of white, such as 255."
+        raise reject("image", f"values up to {white_of(array):g}", "have values from 0 to 1", hint)
     levels = np.round(255 * np.clip(array, 0, 1)).astype(np.uint8)
     with replacing(path) as temporary:
         Image.fromarray(levels).save(temporary)
