@@ -1,10 +1,13 @@
 """Recovery without a given sparsity where columns of Phi resemble each other."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import sparsect
-from sparsect import InputError, sets
+from sparsect import InputError, sets, unknown_sparsity
+from sparsect.unknown_sparsity import _of_best_support
 
 pytestmark = pytest.mark.numerical
 
@@ -178,3 +181,45 @@ def test_refitted_and_polished_answers_agree_on_what_is_noise(rng):
     np.testing.assert_array_equal(refitted, plain)
     np.testing.assert_array_equal(polished, plain)
     assert (plain[8:] > 0).all()
+
+
+def decays(m, n):
+    return np.exp(-np.linspace(0, 1, m)[:, None] * np.geomspace(1, 100, n))
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_the_most_probable_support_of_a_size_has_the_probability_that_chains_give_it(rng, dtype):
+    Phi = decays(12, 9) * (1 if dtype is float else np.exp(1j * rng.uniform(0, 6, 9)))
+    Phi /= np.linalg.norm(Phi, axis=0)
+    y = (Phi[:, [2, 6]].sum(axis=1) + 0.01 * rng.standard_normal(12))[None]
+    gram, b, energy = Phi.conj().T @ Phi, y @ Phi.conj(), np.linalg.norm(y, axis=1) ** 2
+    score = float(_of_best_support(gram, np.diag(gram).real, b, energy, 2, 12)[0])
+    half, scores = (0.5 if dtype is float else 1.0), []
+    for support in itertools.combinations(range(9), 2):
+        best = -np.inf
+        for ridge in np.geomspace(1e-9, 0.1, 200):
+            shifted = gram[np.ix_(support, support)] + ridge * np.eye(2)
+            right = b[0, list(support)]
+            left = (energy[0] - (right.conj() @ np.linalg.solve(shifted, right)).real) / 12
+            volume = np.linalg.slogdet(shifted)[1]
+            best = max(best, half * (2 * np.log(ridge) - volume) - 12 * half * np.log(left) - np.log(36))
+        scores.append(best)
+    # The ridge of the score is estimated as in a chain, and not the best one.
+    assert max(scores) - 2 < score < max(scores) + 0.01
+
+
+@pytest.mark.parametrize(("behind", "decide"), [(4.0, True), (6.0, False)])
+def test_chains_that_miss_a_far_more_probable_support_do_not_decide(rng, monkeypatch, behind, decide):
+    Phi, x = decays(60, 50), np.zeros((1, 50))
+    Phi /= np.linalg.norm(Phi, axis=0)
+    x[0, [10, 40]] = [1.0, -1.0]
+    y = x @ Phi.T + 1e-3 * rng.standard_normal(60)
+    b, energy = y @ Phi, np.linalg.norm(y, axis=1) ** 2
+    best = max(float(_of_best_support(Phi.T @ Phi, np.ones(50), b, energy, count, 60)[0]) for count in (1, 2, 3, 4))
+
+    def stuck(gram, squares, b, energy, measured, floor, support, counts):
+        return np.full((1, floor.size), 7), np.full((1, floor.size), best - behind)
+
+    monkeypatch.setattr(unknown_sparsity, "sample_sizes", stuck)
+    found = sparsect.recover(Phi, y, "auto", check_fit=False)
+    assert (found.support.sum() > 4) == decide

@@ -12,9 +12,10 @@ from scipy.special import gammaln
 from .backend.arrays import BoolArray, FloatArray, IntArray, epsilon, is_complex, on_host, to_numpy
 from .backend.checks import real_number, reject, warn
 from .backend.norms import row_norms
-from .kernels.supports import sample_sizes
+from .kernels.supports import posterior_of_all, sample_sizes
+from .kernels.supports.limits import LARGEST_RIDGE, LARGEST_SLAB, SMALLEST_RIDGE
 from .operators import Operator
-from .operators.polishing import correlations, gram_in_memory
+from .operators.polishing import correlations, few_supports, gram_in_memory
 from .operators.pseudo_inverse import OrthonormalBasis
 from .problems import Problem
 from .run.diagnosis import poor_fits
@@ -27,7 +28,7 @@ from .solvers.annealed.solver import by_chance
 from .solvers.automatic.easy import EXACT
 from .solvers.automatic.plan import SAMPLED, STAGES, stages_for
 from .solvers.base import Solver
-from .solvers.support_sampler import FLOOR
+from .solvers.support_sampler import FLOOR, noise_floor
 
 # Nonzeros per measurement at the start of a search; the learned number depends little on it.
 START = 0.25
@@ -35,12 +36,17 @@ START = 0.25
 TRIAL, MESSAGES = 150, 300
 # Sweeps of a chain of supports while it cools down, and afterwards; the second half of the latter counts.
 COOLING, COUNTED = 100, 100
+# Two columns with a larger cosine are almost equal.
+ALMOST_EQUAL = 0.99
+# Rounds in which the variance of the nonzeros of a support is estimated.
+RIDGES = 10
 # A chain that fills this part of its slots would take more if it had them.
 CROWDED = 0.9
 # Groups are added until their likelihood has not risen for so many of them.
 PATIENCE = 4
-# Another number of nonzeros is taken if its log-likelihood is higher by this.
-SURELY = 10.0
+# Another number of nonzeros is taken if its log-likelihood is higher by this, or if the log-probability of one of its
+# supports is higher than the average of a chain by the second number.
+SURELY, PROBABLY = 10.0, 5.0
 # With more nonzeros for each measurement, a chain may have explained noise.
 MANY = 0.25
 # What is added to squared residuals at the beginning, relative to ||y||^2.
@@ -194,8 +200,10 @@ def most_likely(problem: Problem) -> IntArray:
     """Sample the number of nonzeros of each row (of places, for joint supports), and return its median.
 
     One chain of supports starts hot and without nonzeros, another one from what message passing finds. The one with
-    the more probable supports decides. If even these have about as many nonzeros as a chain may have, the number that
-    message passing expects is returned.
+    the more probable supports decides. If columns are almost equal, single moves may not lead from one combination of
+    them to another: then sizes for which all supports can be looked at count as well, if one of their supports is far
+    more probable. If even the chains have about as many nonzeros as they may have, the number that message passing
+    expects is returned.
 
     Parameters
     ----------
@@ -229,6 +237,13 @@ def most_likely(problem: Problem) -> IntArray:
         sizes.append(np.median(size[:, -COUNTED // 2 :], axis=1))
         scores.append(np.mean(score[:, -COUNTED // 2 :], axis=1))
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
+    if A.plain and scaled.operator.coherence > ALMOST_EQUAL:
+        reached = np.maximum(*scores) + PROBABLY
+        for count in range(1, largest + 1):
+            if few_supports(measured, n, count):
+                score = _of_best_support(gram, squares, b, energy, count, measured)
+                likely[score > reached] = count
+                reached = np.maximum(reached, score)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]
     if problem.times not in (None, 1):
@@ -237,6 +252,29 @@ def most_likely(problem: Problem) -> IntArray:
     if many.size:
         likely[many[_is_noise(scaled.take(many), likely[many])]] = 0
     return likely
+
+
+def _of_best_support(
+    gram: FloatArray, squares: FloatArray, b: Any, energy: FloatArray, count: int, measured: int
+) -> FloatArray:
+    """Return the log-probability of the most probable of all supports of a size, as :func:`sample_sizes` defines it."""
+    half, n = 1.0 if np.iscomplexobj(b) else 0.5, squares.size
+    found = posterior_of_all(gram, squares, b, energy, count, measured, noise_floor(energy, measured), None)
+    pairs = found.support[:, :, None], found.support[:, None, :]
+    own, right = gram[pairs], np.take_along_axis(b, found.support, axis=1)
+    values, vectors = np.linalg.eigh(own)
+    # The fit in the principal axes of the columns.
+    parts = np.abs(np.einsum("rij,ri->rj", vectors.conj(), right)) ** 2
+    ridge = np.full(energy.size, LARGEST_RIDGE)
+    for _ in range(RIDGES):
+        shifted = values + ridge[:, None]
+        left = np.maximum(energy - np.sum(parts / shifted, axis=1), FLOOR * energy) / measured
+        size = np.sum(parts / shifted**2 + left[:, None] / shifted, axis=1)
+        ridge = np.clip(left * count / np.minimum(size, LARGEST_SLAB * energy), SMALLEST_RIDGE, LARGEST_RIDGE)
+    ways = gammaln(n + 1) - gammaln(count + 1) - gammaln(n - count + 1)
+    volume = np.sum(np.log(values + ridge[:, None]), axis=1)
+    left = np.maximum(energy - np.sum(parts / (values + ridge[:, None]), axis=1), FLOOR * energy) / measured
+    return np.asarray(half * (count * np.log(ridge) - volume) - half * measured * np.log(left) - ways)
 
 
 def _is_noise(problem: Problem, likely: IntArray) -> BoolArray:
