@@ -26,6 +26,8 @@ SUPPORTS = 100_000, 50, 2_000_000
 LARGEST = 12
 # All supports of groups, of entries within bounds, or at several times are looked at if there are at most so many.
 UNIT_SUPPORTS = 1_000
+# A residual is larger than another one if it exceeds that by this part.
+ROUNDING = 1e-6
 
 
 def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:
@@ -57,9 +59,15 @@ def polish(operator: Operator, y: Array, x: Array, structure: Structure) -> tupl
         then this is not known.
     """
     polished, swaps, optimal = (_polish_columns if structure.plain else _polish_units)(operator, y, x, structure)
+    xp, before = namespace(polished), refit(operator, y, x, structure)
+    # Where columns almost depend on each other, rounding errors may have led astray.
+    misfit, least = (norm(operator.forward(each) - y) for each in (polished, before))
+    astray = misfit > (1 + ROUNDING) * least
+    polished = xp.where(astray[:, None], before, polished)
     # A row without nonzeros has nothing to exchange, but any column would lower its residual.
-    empty = ~to_numpy(namespace(polished).any(polished != 0, axis=-1)) & (to_numpy(norm(y)) > 0)
-    return polished, swaps, optimal & ~empty
+    empty = ~to_numpy(xp.any(polished != 0, axis=-1)) & (to_numpy(norm(y)) > 0)
+    kept = ~to_numpy(astray)
+    return polished, np.where(kept, swaps, 0), optimal & kept & ~empty
 
 
 def polish_each_size(operator: Operator, y: Array, x: Array, structure: Structure) -> tuple[Array, Array, Array]:

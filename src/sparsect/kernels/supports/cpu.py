@@ -18,7 +18,7 @@ import numpy as np
 from ...backend.parallel import compiled
 from ..posterior.cpu import positive_part, truncated
 from ..pursuit import combine_rows
-from .limits import DEPENDENT, GAIN, LARGEST_SLAB, NEGLIGIBLE, PIVOT, RENEWED, ROUNDING, SEPARATE, SMALLEST_RIDGE
+from .limits import CLOSE, DEPENDENT, GAIN, LARGEST_SLAB, NEGLIGIBLE, PIVOT, RENEWED, ROUNDING, SEPARATE, SMALLEST_RIDGE
 
 
 @compiled
@@ -368,7 +368,8 @@ def swap(first, last, gram, squares, ridge, limit, b, energy, support, counts, s
                 inside[old], inside[new] = False, True
                 swaps[row] += 1
                 unimproved = 1
-                if swaps[row] % RENEWED == 0:
+                nearest = min(d[new] + (v[new].real * v[new].real + v[new].imag * v[new].imag) / pivot, 1 / pivot)
+                if swaps[row] % RENEWED == 0 or nearest < CLOSE * squares[new]:
                     chosen[p] = new
                     begin(gram, b[row], chosen, ridge, matrix, x[:s], c, d, v)
                 else:

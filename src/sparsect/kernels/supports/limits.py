@@ -9,8 +9,9 @@ RESOLVED = 1e-10
 PIVOT = 1e-14
 # Columns whose log-probability is this far below the largest one are left out.
 NEGLIGIBLE = 40.0
-# H is computed anew after this many moves of a row, before rounding errors add up.
-RENEWED = 200
+# H is computed anew after this many moves of a row, before rounding errors add up. Exchanges also compute it anew where
+# one of the two columns is so close to the span of the others, relative to its own square, that an update loses digits.
+RENEWED, CLOSE = 200, 1e-3
 # A nonzero is exchanged if that gains more than this part of the squared residual, and of the squared norm of y: more
 # than rounding errors, so that exchanges come to an end.
 GAIN, ROUNDING = 1e-9, 1e-13
