@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backend.arrays import FloatArray
 from ..backend.checks import choice, reject, shown, whole_number
 from ..solvers.base import Solver
-from .regressor import SubsetRegressor, largest_size
+from .regressor import RELATIVE, SubsetRegressor, largest_size
 from .samples import Samples
 
 # Sizes up to this are compared unless others are given.
@@ -36,6 +36,12 @@ def _spaced(heights: FloatArray, gap: float) -> FloatArray:
     return moved
 
 
+def _counted(weights: FloatArray) -> int:
+    """Return how many samples positive weights count; relative ones count one each."""
+    total = weights.sum()
+    return int(total) if weights.size <= total <= weights.size / RELATIVE else weights.size
+
+
 def _standard_error(sums: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the standard errors of ``sums.sum(axis=0) / weights.sum()``, of independent rows."""
     count, total = len(weights), weights.sum()
@@ -51,8 +57,9 @@ class SparseRegressorCV(SubsetRegressor):
     ----------
     sizes : array of int, optional
         The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
-        as in abess, or to 50 if that is less; then twice as many, and so on, as long as the error of the largest one
-        exceeds the least error by at most two standard errors. Samples of a training set count if they have a weight.
+        as in abess, or to 50 if that is less; then, unless there are more features than samples, twice as many, and so
+        on, as long as the error of the largest one exceeds the least error by at most two standard errors. Samples of
+        a training set count if they have a weight.
     cv : int, cross-validation generator or iterable, optional
         The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
         groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
@@ -177,8 +184,10 @@ class SparseRegressorCV(SubsetRegressor):
                 raise reject("cv", "no fold with training and test samples", "yield some of both")
             got = "only zeros for the training or the test samples of each fold"
             raise reject("sample_weight", got, "positive for some of both")
-        count = min(len(train) for train, _ in splits)
-        sizes, most = self._sizes(samples, count), min(self._most(samples), max(count - 3, 0))
+        count = min(_counted(samples.weights[train]) for train, _ in splits)
+        sizes, most = self._sizes(samples, count), self._most(samples)
+        # If there are more features than samples, more sizes take long and hardly ever pay.
+        most = min(most, max(count - 3, 0)) if most <= count else sizes[-1]
         # As objects, numbers stay what they are, also next to what is no number.
         ridges = [self._ridge("ridges", ridge, RIDGES) for ridge in np.atleast_1d(np.array(self.ridges, dtype=object))]
         if not ridges:
