@@ -8,7 +8,7 @@ import pytest
 
 import sparsect
 from sparsect import sets
-from sparsect.kernels.supports import ROUNDS, Chains, moved_singly, posterior_of_all, sample, sample_sizes
+from sparsect.kernels.supports import ROUNDS, Chains, moved_singly, posterior_of_all, sample, sample_pairs, sample_sizes
 from sparsect.kernels.supports.limits import LARGEST_RIDGE
 from sparsect.operators.polishing import polish
 
@@ -22,22 +22,29 @@ def Phi(rng):
     return rng.standard_normal((M, N))
 
 
-def visited_once(Phi, y, support, visited, nonnegative=False):
-    """The chains after one recorded sweep at known variances; y may have several measurements for each row."""
-    (batch, s), gram, times = support.shape, Phi.T @ Phi, y.shape[1] if y.ndim == 3 else 1
-    rows = {name: np.zeros((batch, times * N)) for name in ("mean", "square", "inclusion", "c")}
-    rows |= {"d": np.zeros((batch, N)), "x": np.zeros((batch, times * s))}
+def started(support, visited, times=1, dtype=np.float64):
+    """Chains at known variances, of which nothing has been computed."""
+    batch, s = support.shape
+    rows = {name: np.zeros((batch, times * N)) for name in ("square", "inclusion")}
+    rows |= {name: np.zeros((batch, times * N), dtype=dtype) for name in ("mean", "c")}
+    rows |= {"d": np.zeros((batch, N)), "x": np.zeros((batch, times * s), dtype=dtype)}
     numbers = {name: np.full(batch, value) for name, value in (("variance", VARIANCE), ("slab", SLAB))}
     numbers |= {"least": np.full(batch, np.inf), "misfit": np.zeros(batch), "ridge": np.zeros(batch)}
-    state = Chains(
+    return Chains(
         support=support.copy(),
         best=support.copy(),
         visited=visited,
         moves=np.zeros(batch, dtype=np.int64),
-        H=np.zeros((batch, s, s)),
+        H=np.zeros((batch, s, s), dtype=dtype),
         **rows,
         **numbers,
     )
+
+
+def visited_once(Phi, y, support, visited, nonnegative=False):
+    """The chains after one recorded sweep; y may have several measurements for each row."""
+    (batch, s), gram, times = support.shape, Phi.T @ Phi, y.shape[1] if y.ndim == 3 else 1
+    state = started(support, visited, times)
     heat, limit = np.zeros(1), np.ones(batch)
     b, energy = (y @ Phi).reshape(batch, -1), np.sum(y.reshape(batch, -1) ** 2, 1)
     chosen = sets.JointSparse(s, times) if times > 1 else sets.Sparse(s, nonnegative=nonnegative)
@@ -122,6 +129,87 @@ class TestSampling:
         np.testing.assert_array_equal(np.isfinite(state.least), fits.all(axis=1))
         assert fits.all(axis=1).any()
         assert not fits.all()
+
+
+class TestPairs:
+    """Two nonzeros at a time, on columns that share so much that any two of them depend on each other."""
+
+    @pytest.fixture(params=["real", "complex", "joint"])
+    def problem(self, request, rng):
+        times = 3 if request.param == "joint" else 1
+        shape = (times, M)
+        y, own, shared = rng.standard_normal(shape), rng.standard_normal((M, N)), rng.standard_normal((M, 1))
+        if request.param == "complex":
+            y, own = y + 1j * rng.standard_normal(shape), own + 1j * rng.standard_normal((M, N))
+        return self.similar(shared, own), y
+
+    def similar(self, shared, own):
+        """Columns with cosines of about 0.9; the last one, which is in all supports, hardly depends on the others."""
+        apart = np.linalg.qr(shared, mode="complete")[0][:, 1]
+        Phi = 2 * shared + 0.6 * own
+        Phi -= 0.95 * np.outer(apart, apart @ Phi)
+        Phi[:, -1] = apart
+        return Phi
+
+    def drawn(self, Phi, y, count, nonnegative=False):
+        times = y.shape[0]
+        state = started(np.tile([0, 1, N - 1], (count, 1)), np.arange(count) * 100, times, y.dtype)
+        b, energy = (y @ Phi.conj()).reshape(1, -1), np.sum(np.abs(y) ** 2)
+        gram = Phi.conj().T @ Phi
+        chosen = sets.JointSparse(3, times) if times > 1 else sets.Sparse(3, nonnegative=nonnegative)
+        squares, structure = np.diag(gram).real.copy(), chosen.structure(times * N)
+        return sample_pairs(gram, squares, np.repeat(b, count, 0), np.full(count, energy), state, structure)[0]
+
+    def test_pairs_are_drawn_with_their_probabilities(self, problem):
+        Phi, y = problem
+        pairs, count = list(itertools.combinations(range(N - 1), 2)), 20_000
+        half = 1.0 if np.iscomplexobj(y) else 0.5
+        logarithms = []
+        for pair in pairs:
+            columns = Phi[:, [*pair, N - 1]]
+            covariance = VARIANCE * np.eye(M) + SLAB * columns @ columns.conj().T
+            squares = [(row.conj() @ np.linalg.solve(covariance, row)).real for row in y]
+            logarithms.append(-half * (sum(squares) + len(y) * np.linalg.slogdet(covariance)[1]))
+        expected = np.exp(np.array(logarithms) - max(logarithms))
+        support = self.drawn(Phi, y, count)
+        assert (support[:, 2] == N - 1).all()
+        found = [np.count_nonzero((np.sort(support[:, :2], axis=1) == pair).all(axis=1)) for pair in pairs]
+        np.testing.assert_allclose(np.array(found) / count, expected / expected.sum(), atol=4 * 0.5 / np.sqrt(count))
+
+    def test_positive_pairs(self, rng):
+        """Of the pairs, those are drawn whose fit is positive."""
+        Phi = self.similar(rng.standard_normal((M, 1)), rng.standard_normal((M, N)))
+        y = (Phi[:, 3] + Phi[:, 5] + 0.3 * rng.standard_normal(M))[None]
+        for support in self.drawn(Phi, y, 200, nonnegative=True):
+            columns = Phi[:, support]
+            equations = columns.T @ columns + VARIANCE / SLAB * np.eye(3)
+            assert (np.linalg.solve(equations, columns.T @ y[0])[:2] > 0).all()
+
+    def test_two_neighbours(self, rng):
+        """Pairs that no exchange of a single column improves, although another pair has a smaller residual."""
+        n, stuck = 40, 0
+        pairs = np.array(list(itertools.combinations(range(n), 2)))
+        for _ in range(300):
+            Phi = rng.standard_normal((20, n))
+            for k in range(1, n):
+                Phi[:, k] = 0.98 * Phi[:, k - 1] + 0.2 * Phi[:, k]
+            gram, y = Phi.T @ Phi, Phi[:, 18] + Phi[:, 21] + 0.01 * rng.standard_normal(20)
+            b, blocks = y @ Phi, gram[pairs[:, :, None], pairs[:, None, :]]
+            fall = np.sum(b[pairs] * np.linalg.solve(blocks, b[pairs][..., None])[..., 0], axis=1)
+            best = np.zeros((n, n))
+            best[pairs[:, 0], pairs[:, 1]] = best[pairs[:, 1], pairs[:, 0]] = fall
+            alone = np.maximum(best.max(axis=1)[pairs[:, 0]], best.max(axis=1)[pairs[:, 1]]) <= fall
+            related = blocks[:, 0, 1] ** 2 > 0.25 * blocks[:, 0, 0] * blocks[:, 1, 1]
+            start = pairs[alone & related & (fall < fall.max())]
+            if not len(start):
+                continue
+            state = started(start, np.arange(len(start)))
+            state.variance[:] = 1e-6
+            rows = np.tile(b, (len(start), 1)), np.full(len(start), y @ y)
+            support = sample_pairs(gram, np.diag(gram).copy(), *rows, state, sets.Sparse(2).structure(n))[0]
+            assert (np.sort(support, axis=1) == pairs[np.argmax(fall)]).all()
+            stuck += len(start)
+        assert stuck > 10
 
 
 def residual(Phi, y, support):

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse.linalg
 
 import sparsect
-from sparsect import Automatic
+from sparsect import Automatic, sets
 from sparsect.operators.polishing import polish
+from sparsect.solvers.automatic.rank_aware import rank_aware
 
 pytestmark = pytest.mark.numerical
 
@@ -181,6 +182,35 @@ class TestCoherentColumns:
         result = sparsect.recover(Phi.astype(kind), y.astype(kind), 3)
         assert result.x.dtype == kind
         assert sparsect.snr_db(x, result.x) > 25
+
+
+class TestJointSupports:
+    """A rank-aware pursuit, from which a chain starts."""
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+    def test_as_many_times_as_nonzeros(self, rng, dtype):
+        """Without noise, all columns are found whatever Phi is like; simultaneous OMP is misled by strong ones."""
+        Phi, found = correlated(rng, 60, 150, 0.95).astype(dtype), []
+        for _ in range(10):
+            x, places = np.zeros((6, 150), dtype=dtype), np.sort(rng.permutation(150)[:6])
+            x[:, places] = rng.standard_normal((6, 6)) * np.array([10, 1, 10, 1, 1, 0.1])
+            y = x @ Phi.T
+            problem = sparsect.Problem(Phi, y[None], sets.JointSparse(6, 6))
+            assert np.flatnonzero(rank_aware(problem)[0, :150]).tolist() == places.tolist()
+            others = sparsect.recover(Phi, y, sets.JointSparse(6), "omp", check_fit=False).x
+            found.append(np.flatnonzero(others[0]).tolist() == places.tolist())
+        assert not all(found)
+
+    def test_fewer_directions_than_nonzeros(self, rng):
+        """Columns of zeros and copies are left out, and nothing is selected once nothing is left."""
+        Phi, x = rng.standard_normal((20, 30)), np.zeros((4, 30))
+        Phi[:, 3], Phi[:, 8] = 0, Phi[:, 7]
+        x[:, [7, 11]] = np.outer([1.0, 2.0, -1.0, 3.0], [1.0, 2.0])
+        problem = sparsect.Problem(Phi, (x @ Phi.T)[None], sets.JointSparse(25, 4))
+        support = np.flatnonzero(rank_aware(problem)[0, :30])
+        assert 3 not in support
+        assert len({7, 8} & set(support.tolist())) == 1
+        assert not rank_aware(sparsect.Problem(Phi, np.zeros((1, 4, 20)), sets.JointSparse(2, 4))).any()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,4 +1,4 @@
-"""Gibbs sampling of supports: a few annealed Markov chains that move one nonzero at a time."""
+"""Gibbs sampling of supports: a few annealed Markov chains that move one nonzero at a time, and now and then two."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ..backend.arrays import Array, contiguous, is_complex, is_single, namespace, placed, real_dtype, to_numpy
 from ..backend.checks import whole_number, within
 from ..backend.norms import squared_norm
-from ..kernels.supports import Chains, sample, separate, wide
+from ..kernels.supports import Chains, sample, sample_pairs, separate, wide
 from ..kernels.supports.limits import LARGEST_SLAB
 from ..kernels.thresholding import Kind, project
 from ..operators.least_squares import refit
@@ -120,8 +120,8 @@ class SupportSampler(Solver):
     The entries of x are zero or normal, and so is the noise; the variances of both are learned. A Markov chain moves
     one nonzero at a time: it goes to column k with the conditional probability given the columns of all others, where
     the values of all nonzeros are integrated out. A chain starts hot, with most of y taken for noise, and cools down,
-    so that it finds its way to the probable supports; x is then averaged. The solution is the posterior mean with its
-    s largest entries.
+    so that it finds its way to the probable supports; then pairs of nonzeros whose values depend on each other move
+    together, and x is averaged. The solution is the posterior mean with its s largest entries.
 
     It needs no singular values, and unlike message passing it holds for any Phi, with coherent columns as well.
 
@@ -283,10 +283,21 @@ def advance(
     hot = HOT * state.energy / (2 * s * float(np.log(max(gram.shape[0], 2))))
     known = known or problem.noise_norm is not None
     floor = noise_floor(state.energy, m)
-    settings = (m, known, heat, recorded, hot, floor)
-    sample(gram, squares, state.b, state.energy, *settings, Chains(**changing), problem.structure)
-    count = state.sweeps + int(np.count_nonzero(recorded))
+    data, A = (gram, squares, state.b, state.energy), problem.structure
+    cooling, count = int(np.count_nonzero(~recorded)), state.sweeps + int(np.count_nonzero(recorded))
+    for part in (slice(0, cooling), slice(cooling, None)):
+        if recorded[part].any() and not to_numpy(state.sweeps).any() and _moves_pairs(problem):
+            pairs = sample_pairs(*data, Chains(**changing), A)
+            changing |= dict(zip(("support", "visited", "ridge"), pairs, strict=True))
+        if heat[part].size:
+            sample(*data, m, known, heat[part], recorded[part], hot, floor, Chains(**changing), A)
     return dataclasses.replace(state, sweeps=count, taken=xp.asarray(state.taken) + len(parts), **changing)
+
+
+def _moves_pairs(problem: Problem) -> bool:
+    """Whether nonzeros may move in pairs: unless they move in groups or within levels."""
+    A = problem.structure
+    return problem.operator.times > 1 or not (A.grouped or A.layout.levels is not None)
 
 
 def concluded(problem: Problem, state: SamplerState, chain: int) -> SamplerState:

@@ -1,4 +1,4 @@
-"""Moves of single nonzeros of a support: sampled from the posterior distribution, or made to improve the fit."""
+"""Moves of nonzeros of a support: sampled from the posterior distribution, or made to improve the fit."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ...backend.arrays import (
 )
 from ...backend.engines import has_kernels
 from ..thresholding import Structure
+from .limits import ROUNDS_OF_PAIRS, SMALLEST_RIDGE
 
 # Added to the diagonal of Gram matrices of unit columns, so that dependent columns do no harm.
 RIDGE = 1e-13
@@ -264,6 +265,40 @@ def swap(
         cpu.swap, batch, gram, squares, float(ridge), limit, b, energy, support, counts, swaps, optimal, work=work
     )
     return swaps, optimal
+
+
+def sample_pairs(
+    gram: Array, squares: Array, b: Array, energy: Array, chains: Chains, structure: Structure
+) -> tuple[Array, Array, Array]:
+    """Move pairs of nonzeros whose values depend on each other, at random, in main memory.
+
+    Parameters
+    ----------
+    gram, squares, b, energy : array
+        As for :func:`sample`.
+    chains : Chains
+        The chains, which are not changed.
+    structure : Structure
+        What signals may look like: nonzeros may be positive or joint.
+
+    Returns
+    -------
+    support, visited, ridge : array
+        What changes in the chains.
+    """
+    from ...backend.parallel import over_rows
+    from . import pairs
+
+    batch, s = chains.support.shape
+    matrix, diagonal, right, power = (to_numpy(array) for array in (gram, squares, b, energy))
+    support, visited, noise = (to_numpy(array).copy() for array in (chains.support, chains.visited, chains.variance))
+    ridge = np.maximum(noise / to_numpy(chains.slab), SMALLEST_RIDGE * diagonal.max())
+    moved = np.zeros(batch, dtype=np.int64)
+    settings = (matrix, diagonal, 1.0 if is_complex(b) else 0.5, structure.nonnegative, ROUNDS_OF_PAIRS)
+    rows = (right.reshape(batch, -1, matrix.shape[0]), power, ridge, noise, visited, support, moved)
+    over_rows(pairs.sample_pairs, batch, *settings, *rows, work=4.0 * s * s * right.shape[1])
+    kept = np.where(moved > 0, 0.0, to_numpy(chains.ridge))
+    return from_numpy(support, b), from_numpy(visited, b), from_numpy(kept, b)
 
 
 def exchange(

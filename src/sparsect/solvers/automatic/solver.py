@@ -41,6 +41,7 @@ from .easy import EXACT, Easy, solve_easy
 from .exhaustive import solve_exactly
 from .most_probable import FEW_IN_DOUBT, WORSE, WORSE_IF_FEW, mean_given_support
 from .plan import SEARCH_ONLY, STAGES, Stage, Task, stages_for
+from .rank_aware import rank_aware
 
 # What gave the answer of a row: the values of ``Result.source``.
 DIRECT, SEARCH, MESSAGES, SAMPLES, SWAPS = "direct", "search", "messages", "samples", "swaps"
@@ -103,8 +104,9 @@ class Automatic(Solver):
       passing turns its result into a posterior mean, which is then the best estimate there is. With up to 128
       measurements, rows in which messages expect far more than s nonzeros are sampled as below.
     * If columns of Phi resemble each other, or if there are at most 48 measurements, supports are sampled
-      (:class:`SupportSampler`): by a chain that starts hot, by one that starts from what the map has found, and, unless
-      these two agree and leave little doubt, by two more.
+      (:class:`SupportSampler`): by a chain that starts hot, by one that starts from what the map has found (or, if that
+      fits better, from a rank-aware pursuit of a joint support), and, unless these two agree and leave little doubt, by
+      two more.
       The answer is the posterior mean of the chain with the smallest residual, averaged with those that are as good. If
       its s largest entries do not explain y, because columns are almost the same, the answer is the mean given the most
       probable of the supports that were found.
@@ -240,9 +242,18 @@ class Automatic(Solver):
                 settled = cast(Array, settled) | placed(sampler.settled, problem.y)
                 unchanged = xp.where(settled, xp.full_like(unchanged, float("inf")), unchanged)
             if stage.task is Task.CHECK:
-                sampler = restarted(problem, sampler, self._map.estimate(problem, cast(AnnealedState, state.search)))
+                sampler = restarted(problem, sampler, self._start(problem, cast(AnnealedState, state.search)))
         begun = np.full_like(state.stage, number)
         return dataclasses.replace(state, stage=begun, settled=settled, unchanged=unchanged, sampler=sampler)
+
+    def _start(self, problem: Problem, search: AnnealedState) -> Array:
+        """Return what the search has found or, for a joint support, the better fit of this and a rank-aware pursuit."""
+        found, A = self._map.estimate(problem, search), problem.structure
+        if problem.operator.times == 1:
+            return found
+        fits = [refit(problem.operator, problem.y, x, A) for x in (found, rank_aware(problem))]
+        misfits = [norm(problem.operator.forward(x) - problem.y) for x in fits]
+        return namespace(found).where((misfits[1] < misfits[0])[:, None], fits[1], fits[0])
 
     def _cold(self, problem: Problem, state: AutomaticState) -> Problem:
         """Return the problem that chains solve; for an approximation, it has less noise than the best fit leaves."""
