@@ -1,4 +1,4 @@
-"""Recovery without a given sparsity where columns of Phi resemble each other."""
+"""Recovery without a given sparsity, mostly where columns of Phi resemble each other."""
 
 import itertools
 
@@ -43,6 +43,20 @@ def test_coherent_columns(rng, m, n, s):
     assert (np.abs(result.support.sum(axis=1) - s) <= 3).all()
     assert sparsect.snr_db(x, result.x).mean() > sparsect.snr_db(x, known.x).mean() - 1
     assert (result.inclusion_probability.sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["square", "tall", "scaled", "operator"])
+def test_orthogonal_columns(rng, kind):
+    """The singular values are all the same, and messages agree before density and noise level have been learned."""
+    Phi = np.linalg.qr(rng.standard_normal((192 if kind == "tall" else 128, 128)))[0]
+    scales = 10 ** rng.uniform(-2, 2, 128) if kind == "scaled" else np.ones(128)
+    x, y = measured(rng, Phi, 8, 20, 0.3)
+    operator = sparsect.SubsampledDCT((128,), np.arange(128)) if kind == "operator" else Phi * scales
+    if kind == "operator":
+        y += operator.forward(x) - x @ Phi.T
+    found, known = (sparsect.recover(operator, y, s).x * scales for s in ("auto", 8))
+    assert sparsect.snr_db(x, found).mean() > sparsect.snr_db(x, known).mean() - 2
+    assert np.count_nonzero(found, axis=1).max() < 25
 
 
 @pytest.mark.parametrize("kind", [correlated, ill_conditioned])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from ...backend.arrays import Array, contiguous, from_numpy, namespace, on_host,
 from ...backend.norms import conj, norm
 from ...kernels.sparse_product import sparse_product
 from .base import PseudoInverse
+
+# Singular values are nearly the same if they differ by at most this part of the largest one.
+EQUAL = 1e-3
 
 
 class OrthonormalBasis(PseudoInverse):
@@ -25,6 +29,12 @@ class OrthonormalBasis(PseudoInverse):
     """
 
     singular_values: Any
+
+    @cached_property
+    def has_equal_values(self) -> bool:
+        """Whether the nonzero singular values are the same, nearly."""
+        values = np.atleast_1d(to_numpy(self.singular_values))
+        return bool(np.ptp(values) <= EQUAL * values.max())
 
     @abstractmethod
     def synthesis(self, image: Array) -> Array:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import cast
 
 from ...backend.arrays import Array, epsilon, namespace, on_host
+from ...backend.norms import norm
+from ...operators.pseudo_inverse import OrthonormalBasis
 from ...problems import Problem
 from ..base import chosen
 from ..vamp import VectorAMP, diverged
@@ -54,6 +57,11 @@ def message_step(
     after = MESSAGES.exchange(problem, state)
     phase = xp.full_like(state.phase, int(Phase.MESSAGES))
     after = dataclasses.replace(after, sparse=nonzeros(after), phase=phase)
+    inverse = cast(OrthonormalBasis, problem.operator.pseudo_inverse)
+    if inverse.has_equal_values and state.target.shape[-1] == state.x.shape[-1]:
+        # Both messages agree from the beginning, long before the prior has been learned.
+        change = xp.abs(after.noise_variance - before.noise_variance) / after.noise_variance
+        after = dataclasses.replace(after, criterion=xp.maximum(after.criterion, change * norm(after.x)))
     failed = ~found & (diverged(state, after) | ~(after.criterion <= AWAY * state.scale))
     kept = found | failed
     if not on_host(kept) or bool(xp.any(kept)):
