@@ -258,8 +258,10 @@ def _from_incomplete(
     rows = data if data.ndim > axes else data[None, ...]
     batch = int(rows.shape[0])
     if noise_std is not None:
-        whitening_matrix("noise_std", noise_std, m)
-        noise_std = to_numpy(floating("noise_std", noise_std))
+        noise_std = to_numpy(floating("noise_std", noise_std, finite=False))
+        # Deviations may be unknown where nothing was measured.
+        known = np.where(np.isnan(noise_std), 1.0, noise_std) if noise_std.ndim == 1 else noise_std
+        whitening_matrix("noise_std", known, m)
     if noise_norm is not None:
         noise_norm = np.broadcast_to(to_numpy(Problem(np.eye(1), np.ones((batch, 1)), 0, noise_norm).noise_norm), batch)
     budget, sizes = options["max_seconds"], np.ones((batch, 1))
