@@ -76,8 +76,9 @@ def recover(
         (nonnegative or bounded x, groups, joint supports, levels), or an object of your own with ``size``, the largest
         number of nonzeros, and ``project(x)``, which returns the nearest point of the set for every row. ``'auto'``
         (also as the size of a Sparse, GroupSparse or JointSparse set) requires the default method or the annealed
-        Difference Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if
-        that is given, otherwise the number that explains y best in view of the noise.
+        Difference Map and determines the number for each signal: if ``noise_norm`` is given, the smallest number with
+        which a search for the best fit reaches it (the residual of x, which is recovered with this number, may be
+        larger), otherwise the number that explains y best in view of the noise.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
