@@ -301,6 +301,11 @@ class TestScale:
         with pytest.warns(sparsect.PoorFitWarning, match="y is zero as far as float32 can tell"):
             sparsect.recover(PHI.astype(np.float32), np.full(3, 1e-30, np.float32), 2)
 
+    def test_rows_that_squares_cannot_hold_are_counted(self):
+        y = np.array([[1.0, 0, 0], [1e-200, 0, 0], [0, 0, 0]])
+        with pytest.warns(sparsect.PoorFitWarning, match="1 of 3 rows of y count as zero"):
+            np.testing.assert_allclose(sparsect.recover(PHI, y, 1).x[:, 0], [1, 0, 0])
+
     def test_a_row_of_the_matrix_may_vanish(self):
         Phi = np.vstack([np.eye(3), np.full((1, 3), 1e-30)]).astype(np.float32)
         np.testing.assert_allclose(sparsect.recover(Phi, np.ones(4, np.float32), 3, "ormp").x, 1, rtol=1e-5)
@@ -314,6 +319,11 @@ class TestAnswersThatDoNotExplainTheData:
         ) as seen:
             sparsect.recover(problem.Phi, problem.y, 1, "omp")
         assert len(seen) == 1
+
+    def test_noise_that_is_said_to_vanish(self):
+        problem = random_problem(40, 80, 4, snr_db=50, rng=0)
+        with pytest.warns(sparsect.PoorFitWarning, match=r"farther from y than noise_norm allows .*0\.\d+% of"):
+            sparsect.recover(problem.Phi, problem.y, 4, noise_norm=0)
 
     def test_the_norms_of_columns_are_named(self, rng):
         problem = random_problem(40, 80, 5, rng=0)

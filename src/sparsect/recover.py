@@ -76,8 +76,9 @@ def recover(
         (nonnegative or bounded x, groups, joint supports, levels), or an object of your own with ``size``, the largest
         number of nonzeros, and ``project(x)``, which returns the nearest point of the set for every row. ``'auto'``
         (also as the size of a Sparse, GroupSparse or JointSparse set) requires the default method or the annealed
-        Difference Map and determines the number for each signal: the smallest number that reaches ``noise_norm`` if
-        that is given, otherwise the number that explains y best in view of the noise.
+        Difference Map and determines the number for each signal: if ``noise_norm`` is given, the smallest number with
+        which a search for the best fit reaches it (the residual of x, which is recovered with this number, may be
+        larger), otherwise the number that explains y best in view of the noise.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
@@ -258,8 +259,10 @@ def _from_incomplete(
     rows = data if data.ndim > axes else data[None, ...]
     batch = int(rows.shape[0])
     if noise_std is not None:
-        whitening_matrix("noise_std", noise_std, m)
-        noise_std = to_numpy(floating("noise_std", noise_std))
+        noise_std = to_numpy(floating("noise_std", noise_std, finite=False))
+        # Deviations may be unknown where nothing was measured.
+        known = np.where(np.isnan(noise_std), 1.0, noise_std) if noise_std.ndim == 1 else noise_std
+        whitening_matrix("noise_std", known, m)
     if noise_norm is not None:
         noise_norm = np.broadcast_to(to_numpy(Problem(np.eye(1), np.ones((batch, 1)), 0, noise_norm).noise_norm), batch)
     budget, sizes = options["max_seconds"], np.ones((batch, 1))

@@ -104,6 +104,18 @@ class TestSubsets:
             fits = [X[:, subset.support] @ np.linalg.lstsq(X[:, subset.support], y)[0] for subset in path]
             np.testing.assert_allclose(residuals, [np.sum((y - fit) ** 2) for fit in fits], rtol=0.2)
 
+    @pytest.mark.parametrize("targets", [1, 2])
+    @pytest.mark.parametrize("alike", [False, True])
+    def test_the_first_exact_fit_is_kept(self, targets, alike, rng):
+        # As many features as samples fit anything, and rounding errors say which of them do so best.
+        X, Y = rng.standard_normal((50, 200)), rng.standard_normal((50, targets))
+        if alike:
+            X[:, 100:] = X[:, :100] + 0.05 * X[:, 100:]
+        path = best_subsets(NormalEquations(X, Y), 50)
+        assert path[-1].residual == 0 < path[-2].residual
+        assert np.abs(path[-1].coefficients).max() < 100
+        np.testing.assert_allclose(path[-1].coefficients @ X[:, path[-1].support].T, Y.T, atol=1e-9)
+
     def test_subsets_of_dependent_features_have_no_fit(self, rng):
         X = rng.standard_normal((20, 4))
         X[:, 2], X[:, 3] = X[:, 0], X[:, 0] + X[:, 1] + 1e-6 * X[:, 3]
@@ -263,6 +275,16 @@ class TestSparseRegressor:
         assert np.flatnonzero(SparseRegressor().fit(X, y).support_).tolist() == [10, 400]
         # An exact fit needs no further features.
         assert SparseRegressor(100).fit(X, y).support_.sum() == 2
+
+    @pytest.mark.parametrize("intercept", [True, False])
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_as_many_features_as_samples(self, intercept, joint, rng):
+        X = rng.standard_normal((12, 40))
+        y = X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(12)
+        model = SparseRegressor(12 - intercept, fit_intercept=intercept, joint=joint).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), y)
+        assert np.abs(model.coef_).max() < 3
+        assert model.inclusion_probability_.max() < 0.5  # of many exact fits
 
     def test_degenerate_columns(self, rng):
         X = rng.standard_normal((50, 6))
@@ -495,6 +517,11 @@ class TestSparseRegressorCV:
         found = [SparseRegressorCV().fit(X, y, unit * weights) for unit in (1e-6, 1 / weights.sum(), 1, 1e6)]
         assert {model.sparsity_ for model in found} == {3}
         assert {tuple(model.cv_results_["sparsity"]) for model in found} == {tuple(range(found[0].path_.shape[0]))}
+
+    def test_sizes_that_interpolate(self, rng):
+        X = rng.standard_normal((12, 40))
+        y = X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(12)
+        assert SparseRegressorCV(range(21)).fit(X, y).cv_results_["mean_error"].max() < 10 * np.var(y)
 
     def test_several_targets_and_methods(self, rng):
         X = rng.standard_normal((60, 10))

@@ -193,6 +193,23 @@ class TestErrors:
         with pytest.raises(InputError, match="not the adjoint"):
             sparsect.recover(operator, np.ones(9), 1)
 
+    @pytest.mark.parametrize(
+        ("matvec", "rmatvec", "message"),
+        [
+            (lambda x: np.full(3, np.nan), lambda r: np.ones(5), "whose matmat returns NaN"),
+            (lambda x: np.ones(3), lambda r: np.full(5, np.inf), "whose rmatmat returns NaN or infinity"),
+            (lambda x: np.ones(4), lambda r: np.ones(5), r"whose matmat returns 3 rows, .* returns 4 rows"),
+            (lambda x: np.ones(3), lambda r: np.ones(6), r"whose rmatmat returns 5 rows, .* returns 6 rows"),
+        ],
+    )
+    def test_what_products_return(self, matvec, rmatvec, message):
+        def product(function):
+            return staticmethod(lambda columns: np.stack([function(column) for column in columns.T], axis=1))
+
+        attributes = {"shape": (3, 5), "dtype": np.float64, "matmat": product(matvec), "rmatmat": product(rmatvec)}
+        with pytest.raises(InputError, match=message):
+            sparsect.recover(type("Own", (), attributes)(), np.ones(3), 1)
+
     def test_wrong_frame_bound(self, rng):
         operator = sparsect.MatrixFree(aslinearoperator(dense(rng)), frame_bound=2.0)
         with pytest.raises(InputError, match=r"frame_bound` must .*got 2"):

@@ -656,6 +656,12 @@ class TestNoise:
         with pytest.raises(InputError, match=message):
             recover(Phi, y, 8, noise_std=noise_std)
 
+    @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
+    def test_far_too_much_noise(self, rng, matrix):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        with pytest.raises(InputError, match="noise_std` must have entries nearer to 1"):
+            recover(matrix(Phi), y, 8, noise_std=1e300)
+
     def test_y_of_another_length(self, rng):
         _, Phi, y, _ = signals(rng, "nonnegative")
         with pytest.raises(InputError, match=r"y` must have 80 measurements, .*got shape \(4, 79\)"):
@@ -687,6 +693,16 @@ class TestMissingData:
         expected = recover(Phi[kept], y[:, kept], noise_std=std[kept], **options).x
         for operator in (Phi, aslinearoperator(Phi)):
             np.testing.assert_allclose(recover(operator, y, mask=mask, noise_std=std, **options).x, expected, atol=1e-6)
+
+    def test_noise_where_nothing_was_measured(self, rng):
+        _, Phi, y, _ = signals(rng, "nonnegative")
+        mask, std = rng.random(80) < 0.2, rng.uniform(1, 2, 80)
+        expected = recover(Phi, y, 8, "omp", mask=mask, noise_std=std).x
+        std[mask] = np.nan
+        np.testing.assert_array_equal(recover(Phi, y, 8, "omp", mask=mask, noise_std=std).x, expected)
+        std[~mask] = np.nan
+        with pytest.raises(InputError, match="noise_std` must have finite entries only"):
+            recover(Phi, y, 8, "omp", mask=mask, noise_std=std)
 
     def test_warnings_are_those_without_a_mask(self, rng):
         """Single precision allows a larger residual, and deviations count in units of columns of norm 1."""

@@ -21,15 +21,21 @@ from ..recover import recover
 from ..sets import GroupSparse, JointSparse, SignalSet, Sparse
 from ..solvers.base import Solver
 from .samples import Samples
-from .subsets import NormalEquations, Subset, best_subsets, exchanged_in_pairs, inclusion_probability, restarted
+from .subsets import (
+    NEGLIGIBLE,
+    NormalEquations,
+    Subset,
+    best_subsets,
+    exchanged_in_pairs,
+    inclusion_probability,
+    restarted,
+)
 
 # Sizes up to this are compared by the criterion, and twice as many as long as the best one is in the upper half.
 FIRST = 16
 # With at least so many samples for each feature, up to half as many features as samples are tried. With fewer samples,
 # large subsets may fit the noise, and the criterion would choose them.
 AMPLE = 1.5
-# A squared residual of this part of the squared norm of the targets is an exact fit.
-EXACT = 1e-14
 # Weights with a smaller mean, or one above the inverse, are probably relative ones.
 RELATIVE = 0.1
 # What scikit-learn's validation accepts; entries that are not finite are refused with the name of the argument.
@@ -84,7 +90,7 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
     while True:
         path = best_subsets(equations, size, path)
         s = np.arange(len(path))
-        residuals = np.maximum([subset.residuals for subset in path], EXACT)
+        residuals = np.maximum([subset.residuals for subset in path], NEGLIGIBLE)
         # There are fewer subsets of most features, but they are no less complex.
         taken = np.minimum(s, features // 2)
         ways = gammaln(features + 1) - gammaln(taken + 1) - gammaln(features - taken + 1)
@@ -230,7 +236,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             count = float(samples.weights.sum())
             for some, equations in self._equations(samples, ridge):
                 chosen = likeliest(equations, count) if size is None else best_subsets(equations, size)[-1]
-                chosen = exchanged_in_pairs(equations, restarted(equations, chosen))
+                if chosen.residual > 0:
+                    chosen = exchanged_in_pairs(equations, restarted(equations, chosen))
                 # More accurate than the solution of the normal equations.
                 taken = chosen.support.size
                 columns = np.vstack([samples.features.columns[:, chosen.support], ridge**0.5 * np.eye(taken)])

@@ -18,8 +18,12 @@ from ..backend.arrays import FloatArray, IntArray
 
 # A feature is not selected if its squared distance from the span of the others is below this, relative to its square.
 DEPENDENT = 1e-9
-# A fit that leaves this part of the squared norm of the targets is exact, and larger subsets are not looked for.
+# A fit that leaves this part of the squared norm of the targets is exact: neither larger nor other subsets are tried.
 EXACT = 1e-20
+# With a squared residual below this, relative to that norm, rounding errors in products may be mistaken for gains.
+CLOSE = 1e-7
+# Smaller squared residuals, relative to that norm, are equally likely.
+NEGLIGIBLE = 1e-14
 # Subsets are exchanged if that lowers the squared residual by this part: more than rounding errors do.
 GAIN = 1e-9
 # Rows of the Gram matrix that are computed together; those beyond the one that is needed are likely to be needed soon.
@@ -61,7 +65,8 @@ class NormalEquations:
 
     def __init__(self, X: FloatArray, Y: FloatArray, ridge: float = 0.0) -> None:
         self.fits, self._ridge = 0, ridge
-        self._X, self._rows, self._where = X, np.empty((0, X.shape[1])), np.full(X.shape[1], -1)
+        self._X, self._Y = X, Y
+        self._rows, self._where = np.empty((0, X.shape[1])), np.full(X.shape[1], -1)
         squares = np.einsum("ij,ij->j", X, X)
         self.squares = np.where(squares > 0, squares + ridge, 0.0)
         self.b: FloatArray = Y.T @ X
@@ -119,6 +124,34 @@ class NormalEquations:
         largest = np.max(np.abs(np.diag(found)) * self.squares[support], initial=0.0)
         return found if largest * DEPENDENT < 1 else None
 
+    def fit(self, support: IntArray, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Fit the targets by some features.
+
+        Close fits are refined with the samples themselves: residuals are smaller than rounding errors in products.
+
+        Parameters
+        ----------
+        support : array of int, shape (s,)
+            The features.
+        inverse : array, shape (s, s)
+            The inverse of their Gram matrix.
+
+        Returns
+        -------
+        coefficients : array, shape (targets, s)
+            The least-squares fit.
+        residuals : array, shape (targets,)
+            The squared norms of its residuals; zero if the fit is exact.
+        """
+        b = self.b[:, support]
+        x: FloatArray = b @ inverse
+        squares = self.energies - np.sum(x * b, axis=1)
+        if (squares < CLOSE * self.energies).any():
+            X = self._X[:, support]
+            x += ((self._Y - X @ x.T).T @ X - self._ridge * x) @ inverse
+            squares = np.sum((self._Y - X @ x.T) ** 2, axis=0) + self._ridge * np.sum(x * x, axis=1)
+        return x, np.where(squares > EXACT * self.energies, squares, 0.0)
+
     @property
     def promising(self) -> IntArray:
         """The features whose rows have been computed so far."""
@@ -136,7 +169,7 @@ class Subset:
     coefficients : array, shape (targets, s)
         The least-squares fit.
     residuals : array, shape (targets,)
-        The squared norms of its residuals.
+        The squared norms of its residuals; zero if it is exact.
     loss : array, shape (s,)
         By how much their sum grows if a feature is removed.
     gain : array, shape (n,)
@@ -184,17 +217,18 @@ class Subset:
         H = equations.inverse(support)
         if H is None:
             return None
-        x, V = b[:, support] @ H, H @ G
+        (x, residuals), V = equations.fit(support, H), H @ G
         c, d, pivot = b - x @ G, squares - np.einsum("pk,pk->k", G, V), np.diag(H)
         loss = np.sum(x * x, axis=0) / pivot
         usable, least = squares > 0, DEPENDENT * squares
         usable[support] = False
-        gain = np.where(usable & (d > least), np.sum(c * c, axis=0) / np.where(d > least, d, 1.0), -1.0)
+        # Of features that gain the same, as all do that make the fit exact, the most independent one comes first.
+        gain = np.where(usable & (d > least), np.sum(c * c, axis=0) / np.where(d > least, d + least, 1.0), -1.0)
         after = sum(((row + V * (values / pivot)[:, None]) ** 2 for row, values in zip(c, x, strict=True)), 0 * V)
         distance = d + V * V / pivot[:, None]
         free = usable & (distance > least)
         exchange = np.where(free, after / np.where(free, distance, 1.0) - loss[:, None], -np.inf)
-        return cls(support, x, equations.energies - np.sum(x * b[:, support], axis=1), loss, gain, exchange)
+        return cls(support, x, residuals, loss, gain, exchange)
 
 
 def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray | None = None) -> Subset | None:
@@ -218,6 +252,8 @@ def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray 
     if subset is None:
         return None
     for _ in range(EXCHANGES * support.size):
+        if subset.residual == 0:
+            break
         place, feature = divmod(int(np.argmax(subset.exchange)), subset.gain.size)
         if subset.exchange[place, feature] <= GAIN * subset.residual + EXACT * equations.energy:
             break
@@ -263,7 +299,7 @@ def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subse
         while size <= min(largest, len(path)):
             before = path[size - 1]
             feature = int(np.argmax(before.gain))
-            if before.gain[feature] <= EXACT * equations.energy:
+            if before.residual == 0 or before.gain[feature] <= EXACT * equations.energy:
                 break
             least = path[size].residual if size < len(path) else math.inf
             if before.residual - before.gain[feature] < least - GAIN * before.residual:
@@ -376,7 +412,7 @@ def inclusion_probability(subset: Subset, samples: float) -> FloatArray:
     Parameters
     ----------
     subset : Subset
-        A subset that no exchange improves.
+        A subset that no exchange improves, of targets of norm 1.
     samples : float
         The number of samples.
 
@@ -385,7 +421,7 @@ def inclusion_probability(subset: Subset, samples: float) -> FloatArray:
     array, shape (n,)
         The probabilities.
     """
-    left = max(subset.residual, np.finfo(np.float64).tiny)
+    left = max(subset.residual, NEGLIGIBLE)
     likelihood = np.maximum(1 - np.minimum(subset.exchange, 0.0) / left, 1.0) ** (-samples / 2)
     total = 1 + likelihood.sum(axis=1)
     probability: FloatArray = np.minimum((likelihood / total[:, None]).sum(axis=0), 1.0)

@@ -79,6 +79,14 @@ class MatrixFree(HostOperator):
             raise reject(
                 "Phi", f"a LinearOperator whose matvec or rmatvec {reason}", f"a LinearOperator that takes {dtype}"
             ) from None
+        for product, found, vector in (("matmat", image, r), ("rmatmat", back, probe)):
+            if found.shape != vector.shape:
+                lengths = found.shape[-1], vector.shape[-1]
+                got, wanted = (f"a LinearOperator whose {product} returns {length} rows" for length in lengths)
+                raise reject("Phi", got, wanted)
+            if not np.isfinite(found).all():
+                got = f"a LinearOperator whose {product} returns NaN or infinity for finite vectors"
+                raise reject("Phi", got, "have finite entries only")
         if image.dtype.kind != dtype.kind or back.dtype.kind != dtype.kind:
             raise reject(
                 "Phi",

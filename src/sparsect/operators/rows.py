@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.array_checks import floating
+from ..backend.array_checks import check_magnitude, floating
 from ..backend.arrays import (
     Array,
     IntArray,
@@ -145,9 +145,11 @@ def whitened(operator: Operator, y: Any, noise_std: Any) -> tuple[Operator, Arra
     if operator.is_dense:
         Phi = product(W, operator.Phi.T).T
         _check_range(noise_std, Phi)
+        check_magnitude("noise_std", Phi)
         return DenseOperator(Phi, operator.rank_tol), white
     if isinstance(operator, SparseOperator) and W.ndim == 1:
         weighted = operator.Phi.multiply(W[:, None]).astype(operator.dtype).tocsr()
+        check_magnitude("noise_std", weighted.data)
         return SparseOperator(weighted, operator.rank_tol), white
     conjugate = np.conj(W).T
     transformed = TransformedRows(operator, m, lambda r: product(W, r), lambda r: product(conjugate, r))

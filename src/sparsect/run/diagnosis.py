@@ -66,6 +66,9 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
         return
     if problem.vanishing == problem.batch:
         yield f"y is zero as far as {problem.y.dtype} can tell: scale it up"
+    elif problem.vanishing and not is_single(problem.y):  # in single precision, these may be rounding errors
+        rows = f"{problem.vanishing} of {problem.batch} rows of y count as zero"
+        yield f"{rows}, because their squares leave the range of {problem.y.dtype}: scale them up"
     size, left = row_norms(problem.y), to_numpy(result.residual_norm).astype(np.float64)
     allowed = UNEXPLAINED * size
     if problem.noise_norm is not None:
@@ -91,10 +94,11 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
         yield f"{_count(zero)} zero although y is not: {advice}"
     if poor.any():
         with np.errstate(divide="ignore"):
-            worst = f"{float(np.max(left[poor] / size[poor])):.0%} of ||y||"
+            worst = f"{100 * float(np.max(left[poor] / size[poor])):.3g}% of ||y||"
             if problem.noise_norm is not None and (noise[poor] > 0).all():
                 worst = f"{float(np.max(left[poor] / noise[poor])):.3g} times noise_norm"
-        yield f"{_count(poor)} far from explaining y (||Phi x - y|| is up to {worst}): {advice}"
+        what = "far from explaining y" if problem.noise_norm is None else "farther from y than noise_norm allows"
+        yield f"{_count(poor)} {what} (||Phi x - y|| is up to {worst}): {advice}"
 
 
 def _uncertainty(problem: Problem, result: Result) -> FloatArray:
