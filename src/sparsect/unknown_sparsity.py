@@ -58,8 +58,8 @@ def recover_unknown(
 ) -> Result:
     """Recover signals without a given sparsity, by the default method or an :class:`~sparsect.AnnealedDifferenceMap`.
 
-    With ``noise_norm``, the smallest s whose best fit is that close to y is found for each row by bisection. Without
-    it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
+    With ``noise_norm``, the smallest s with which a search for the best fit comes that close to y is found for each row
+    by bisection. Without it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
     taken; of groups, also if they have several sizes, the most likely number is taken. In all of these cases x is then
     recovered with this s.
 
