@@ -144,7 +144,13 @@ class TestLearn:
         done = called("atoms", "colours.npz", "--out", "colours.html", "--plot", "colours.svg")
         assert done.returncode == 0, done.stderr
         page = (tmp_path / "colours.html").read_text()
-        for words in ("30 atoms of 4x4x3 pixels", "those used most first", "Use of atoms", "Error of each round"):
+        for words in (
+            "30 atoms of 4x4x3 pixels",
+            "those used most first",
+            "Use of atoms",
+            "Error of each round",
+            "fewer nonzeros in early",
+        ):
             assert words in page
         assert "<td>sparsity</td><td>4</td>" in page
         assert "<td>max coherence 0.95</td>" in page
