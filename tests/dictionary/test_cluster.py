@@ -293,6 +293,8 @@ def test_bad_input(cluster, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(sparsect.dictionary.cluster, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="2 dimensions"):
         DaskSource(da.ones(5))
+    with pytest.raises(InputError, match=r"signals` must be a Dask array, got an object of type ndarray"):
+        DaskSource(np.ones((5, 4)))
     X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))
     with pytest.raises(InputError, match="compute_chunk_sizes"):
         DaskSource(X[X[:, 0] > 0])

@@ -212,7 +212,7 @@ def starting_atoms(
     Raises
     ------
     InputError
-        If no signal varies, or numbers are too large to be squared.
+        If all signals are zero, or numbers are too large to be squared.
     """
     check_magnitude("signals", signals)
     xp = namespace(signals)
@@ -227,7 +227,7 @@ def starting_atoms(
     if not usable.size:
         if nonnegative:
             raise reject("signals", "none with positive entries", "have positive entries, for nonnegative atoms")
-        raise reject("signals", "none that varies", "not all be zero or constant")
+        raise reject("signals", "zeros only", "not all be zero", "Constant patches are zero without their mean.")
     drawn = take_rows(signals, usable)
     if usable.size < count:
         weights = generate.standard_normal((count - usable.size, usable.size))
