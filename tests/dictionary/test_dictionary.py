@@ -355,7 +355,7 @@ class TestSparsity:
             with pytest.raises(InputError, match=r"mine\.npz: damaged"):
                 learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
 
-    @pytest.mark.parametrize("missing", [None])
+    @pytest.mark.parametrize("missing", [None, "nan"])
     @pytest.mark.parametrize(("options", "count"), [({"sparsity": 2}, 700), ({"sparsity": 2}, 250), ({}, 700)])
     def test_batches_do_not_matter(self, rng, options, count, missing):
         signals, _ = planted(rng, count, noise=0.1)
