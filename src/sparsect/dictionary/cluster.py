@@ -221,8 +221,8 @@ class Cluster:
             self.client.wait_for_workers(1)
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
-        settings = {"run": run, "device": self._device, "gpu": options_in_force()}
-        settings["coding"] = (coder, limit, code_iter, means)
+        settings: dict[str, Any] = {"run": run, "device": self._device, "gpu": options_in_force()}
+        settings["coding"] = coder, limit, code_iter, means
         settings["missing"] = source.missing if isinstance(source, DaskSource) else None
         parts: list[Any] = []
         for share in self._shares(source):
@@ -459,7 +459,7 @@ def _coded(
 
     placed = dictionary.placed_like(share.like)
     with gpu_options(**settings["gpu"]):
-        total = gather_all(placed, share, *settings["coding"], report).moved(to_numpy)
+        total = gather_all(placed, share, *settings["coding"], report=report).moved(to_numpy)
     return total if before is None else before + total
 
 
