@@ -459,7 +459,8 @@ def _coded(
 
     placed = dictionary.placed_like(share.like)
     with gpu_options(**settings["gpu"]):
-        total = gather_all(placed, share, *settings["coding"], report=report).moved(to_numpy)
+        coder, limit, code_iter, means = settings["coding"]
+        total = gather_all(placed, share, coder, limit, code_iter, means, report).moved(to_numpy)
     return total if before is None else before + total
 
 
