@@ -144,7 +144,13 @@ class TestLearn:
         done = called("atoms", "colours.npz", "--out", "colours.html", "--plot", "colours.svg")
         assert done.returncode == 0, done.stderr
         page = (tmp_path / "colours.html").read_text()
-        for words in ("30 atoms of 4x4x3 pixels", "those used most first", "Use of atoms", "Error of each round"):
+        for words in (
+            "30 atoms of 4x4x3 pixels",
+            "those used most first",
+            "Use of atoms",
+            "Error of each round",
+            "fewer nonzeros in early",
+        ):
             assert words in page
         assert "<td>sparsity</td><td>4</td>" in page
         assert "<td>max coherence 0.95</td>" in page
@@ -211,7 +217,12 @@ class TestLearn:
             (("photos", "--objective", "lp", "-s", 3), "must be used with `--objective l0`"),
             (("photos", "--objective", "l1"), "`--objective` must be one of"),
             (("photos", "--patch", 6, "-s", 37), "a whole number from 1 to 36"),
-            (("photos", "--atoms", 0), "got 0"),
+            (("photos", "--atoms", 0), "`--atoms` must be a whole number of at least 1, got 0"),
+            (("photos", "--seed", -1), "`--seed` must be a whole number of at least 0, got -1"),
+            (("photos", "--patches", 0), "`--patches` must be a whole number of at least 1, got 0"),
+            (("photos", "--patch", 1), "`--patch` must be a whole number of at least 2, got 1"),
+            (("",), "`FOLDER` must be the name of a file, got an empty text"),
+            (("photos", "--validation", ""), "`--validation` must be the name of a file"),
             (("photos", "--atoms", 101, "--patches", 100), "must be at most the number of patches, 100, got 101"),
         ):
             done = called("learn", *arguments)
@@ -382,6 +393,9 @@ class TestRestore:
             (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
             (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
+            (("denoise", ""), "`IMAGE` must be the name of a file, got an empty text"),
+            (("inpaint", "photos/0.png", "--mask", ""), "`--mask` must be the name of a file"),
+            (("code", ""), "`INPUT` must be the name of a file"),
             (("denoise", "."), "must be a regular file, got a folder"),
             (("inpaint", "photos/0.png", "--mask", "small.png"), "`--mask` must have the shape of the image"),
             (("inpaint", "photos/0.png", "--mask", "mask.png", "--passes", 0), "`--passes` must be a whole number"),

@@ -180,7 +180,9 @@ def test_a_partition_that_cannot_be_read(photos, cluster, tmp_path):
     (tmp_path / "coffee.png").write_bytes(before[: len(before) // 2])
 
     with pytest.raises(InputError, match=r"coffee.png: a damaged image"):
-        cluster.gather(sparsect.load_dictionary(checkpoint), source, sparsect.ADMM(), 70, 5, lambda done: None)
+        cluster.gather(
+            sparsect.load_dictionary(checkpoint), source, sparsect.ADMM(), 70, 5, np.zeros(64), lambda done: None
+        )
     (tmp_path / "coffee.png").write_bytes(before)
     resumed = learn(patches(tmp_path), 70, rounds=2, checkpoint=checkpoint, cluster=cluster)
     assert_same_atoms(resumed.Phi, learn(patches(tmp_path), 70, rounds=2).Phi)
@@ -274,7 +276,7 @@ def test_what_a_worker_says(cluster):
     X = da.random.default_rng(0).standard_normal((400, 16), chunks=(100, 16))
     broken = DaskSource(X.map_blocks(read, meta=np.empty((0, 0))))
     atoms = sparsect.Dictionary(np.eye(16, 20) + 0.1)
-    gather = lambda source: cluster.gather(atoms, source, sparsect.ADMM(), 20, 2, lambda done: None)  # noqa: E731
+    gather = lambda source: cluster.gather(atoms, source, sparsect.ADMM(), 20, 2, np.zeros(16), lambda done: None)  # noqa: E731
     with pytest.raises(InputError, match=r"a worker failed: FileNotFoundError: no such part: 1.dat"):
         gather(broken)
     with pytest.raises(InputError, match=r"signals, chunk 3` must .*got 16 entries that are NaN"):
@@ -293,6 +295,8 @@ def test_bad_input(cluster, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(sparsect.dictionary.cluster, "CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match="2 dimensions"):
         DaskSource(da.ones(5))
+    with pytest.raises(InputError, match=r"signals` must be a Dask array, got an object of type ndarray"):
+        DaskSource(np.ones((5, 4)))
     X = da.from_array(rng.standard_normal((10, 4)), chunks=(5, 4))
     with pytest.raises(InputError, match="compute_chunk_sizes"):
         DaskSource(X[X[:, 0] > 0])

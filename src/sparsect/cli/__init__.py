@@ -23,6 +23,9 @@ from .images import reconstruct
 from .recovery import recover, tune
 from .restoration import denoise, inpaint
 
+# Options that are not called like the argument of the library which they set.
+OPTIONS = {"n_atoms": "--atoms", "rng": "--seed"}
+
 
 class Commands(click.Group):
     """Commands whose errors begin with the option that sets an argument of the library: `--max-iter` for `max_iter`."""
@@ -47,7 +50,7 @@ class Commands(click.Group):
             known = {option for parameter in command.params for option in parameter.opts}
 
             def as_option(name: re.Match[str]) -> str:
-                option = "--" + name[1].replace("_", "-")
+                option = OPTIONS.get(name[1], "--" + name[1].replace("_", "-"))
                 return f"`{option}`" if option in known else name[0]
 
             raise InputError(re.sub(r"^`(\w+)`", as_option, str(error))) from None

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.devices import place
+from ..backend.files import path_name
 from ..dictionary import as_dictionary
 from ..images.coding import ROWS, Settings
 from ..images.coding import code as code_everything
@@ -86,7 +87,7 @@ def code(source: str, out: str, cluster: Any, on_cluster: bool, **options: Any) 
     task = bar.add_task("coding", total=None)
     with cluster() as running, bar:
         manifest = code_everything(
-            source,
+            path_name("INPUT", source),
             out,
             dictionary,
             settings,

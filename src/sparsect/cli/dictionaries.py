@@ -13,8 +13,9 @@ from rich.table import Table
 
 from .. import images
 from ..backend.arrays import on_host
-from ..backend.checks import InputError, choice, reject
+from ..backend.checks import InputError, choice, reject, whole_number
 from ..backend.devices import batch_rows, place
+from ..backend.files import path_name
 from ..backend.writing import check_writable
 from ..dictionary import ArraySource, Progress, as_dictionary, list_dictionaries
 from ..dictionary import learn as learn_dictionary
@@ -107,8 +108,10 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     for training; the dictionary with the smallest one is kept. Most rounds learn from mini-batches, and keep statistics
     of that many patches in memory; 0 stands for a round over all patches.
     """
-    if atoms > options["patches"]:
+    if atoms > whole_number("--patches", options["patches"], 1):
         raise reject("--atoms", atoms, f"at most the number of patches, {options['patches']}")
+    # A patch of one pixel is zero without its mean.
+    whole_number("--patch", patch, 2)
     check_outputs(out, ".npz", options["plot"])
     colour = options["colour"]
     numbers = (3 if colour else 1) * patch**2
@@ -126,7 +129,7 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     device = "cpu" if on_cluster else options["device"]
     # A device that does not exist is refused before the photographs are read.
     on_cpu = on_host(place(np.zeros(1, dtype=np.float32), device)) and options["device"] == device
-    photographs = images.ImageFolder(folder, smallest=patch, device=device, colour=colour)
+    photographs = images.ImageFolder(path_name("FOLDER", folder), smallest=patch, device=device, colour=colour)
     for reason in photographs.left_out:
         click.echo(f"sparsect: skipped {reason}", err=True)
     batch = options["batch_size"]
@@ -135,7 +138,8 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     source = PatchSource(photographs, patch, options["patches"], rng=options["seed"], batch_size=batch)
     validation = None
     if options["validation"] is not None:
-        held_out = images.ImageFolder(options["validation"], smallest=patch, device=device, colour=colour)
+        others = path_name("--validation", options["validation"])
+        held_out = images.ImageFolder(others, smallest=patch, device=device, colour=colour)
         validation = PatchSource(held_out, patch, 5000, rng=options["seed"])
     bar = progress_bar(options["quiet"])
     task = bar.add_task("drawing patches", total=None)

@@ -15,6 +15,7 @@ from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, choice, reject
 from ..backend.devices import place
+from ..backend.files import path_name
 from ..backend.writing import check_writable
 from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha, white_of
@@ -150,7 +151,7 @@ def _opened(
     Missing pixels that are NaN become zeros.
     """
     place(np.zeros(1, dtype=np.float32), options["device"])
-    given = read_photograph(image)
+    given = read_photograph(path_name("IMAGE", image))
     if missing is not None and given.levels.dtype.kind == "f" and given.levels.shape[:2] == missing.shape:
         gaps = np.isnan(given.levels) & (missing if given.levels.ndim == 2 else missing[..., None])
         given = dataclasses.replace(given, levels=np.where(gaps, given.levels.dtype.type(0), given.levels))
@@ -163,9 +164,9 @@ def _opened(
     check_writable(out)
     if options["page"]:
         check_page(out.with_suffix(".html"), "With --no-page, no page is written.")
-    truth = (
-        None if options["truth"] is None else colour_and_alpha("--truth", read_photograph(options["truth"]).levels)[0]
-    )
+    truth = None
+    if options["truth"] is not None:
+        truth = colour_and_alpha("--truth", read_photograph(path_name("--truth", options["truth"])).levels)[0]
     colour = colour_and_alpha(image, given.levels)[0]
     if truth is not None and truth.shape != colour.shape:
         raise reject("--truth", f"an image of shape {truth.shape}", f"have the shape of the image, {colour.shape}")
@@ -197,7 +198,7 @@ def _number(text: str) -> float:
 
 def _missing(mask: str) -> Array:
     """Read a mask; it must be black and white, except for a few pixels at the edges."""
-    colour, alpha = colour_and_alpha("--mask", read_photograph(mask).levels)
+    colour, alpha = colour_and_alpha("--mask", read_photograph(path_name("--mask", mask)).levels)
     wanted = "an image in black and white, white where pixels are missing"
     if alpha is not None and alpha.min() < 1:
         raise reject("--mask", "an image with transparent pixels", f"{wanted}, without transparency")

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, on_host, to_numpy
+from ..backend.arrays import Array, NumpyArray, from_numpy, on_host, to_numpy
 from ..backend.checks import InputError, reject, whole_number
 from ..backend.cores import cores
 from ..backend.devices import gpu_options, options_in_force, place
@@ -185,6 +185,7 @@ class Cluster:
         coder: Solver,
         limit: Limit,
         code_iter: int,
+        means: NumpyArray,
         report: Callable[[int], None],
     ) -> Statistics:
         """Code all batches on the workers and compute their statistics.
@@ -204,6 +205,8 @@ class Cluster:
             Maximum number of nonzeros per code, or the set that contains the codes.
         code_iter : int
             Number of iterations of the coder for each signal.
+        means : numpy.ndarray, shape (m,)
+            The first values of entries that were not measured.
         report : callable
             Called with the number of batches done so far.
 
@@ -218,8 +221,8 @@ class Cluster:
             self.client.wait_for_workers(1)
         run, atoms = uuid4().hex, delayed(Dictionary)(to_numpy(dictionary.Phi))
         code, add = delayed(_coded, pure=False), delayed(_summed, pure=False)
-        settings = {"run": run, "coder": coder, "limit": limit, "code_iter": code_iter, "device": self._device}
-        settings["gpu"] = options_in_force()
+        settings: dict[str, Any] = {"run": run, "device": self._device, "gpu": options_in_force()}
+        settings["coding"] = coder, limit, code_iter, means
         settings["missing"] = source.missing if isinstance(source, DaskSource) else None
         parts: list[Any] = []
         for share in self._shares(source):
@@ -456,9 +459,8 @@ def _coded(
 
     placed = dictionary.placed_like(share.like)
     with gpu_options(**settings["gpu"]):
-        total = gather_all(placed, share, settings["coder"], settings["limit"], settings["code_iter"], report).moved(
-            to_numpy
-        )
+        coder, limit, code_iter, means = settings["coding"]
+        total = gather_all(placed, share, coder, limit, code_iter, means, report).moved(to_numpy)
     return total if before is None else before + total
 
 

@@ -24,7 +24,7 @@ from ..solvers.base import Solver, check_solver
 from .online import Online
 from .procedures import SPARE, Limited, Penalized, Procedure, Stage
 from .samples import Sample, completed, draw_rows
-from .sources import ArraySource, Source
+from .sources import ArraySource, DaskSource, Source, is_dask
 from .statistics import gather_all
 from .store import Dictionary, load_dictionary
 
@@ -82,7 +82,8 @@ def learn(
     Parameters
     ----------
     source : Source, or array of shape (signals, m)
-        Training signals. The result does not depend on how they are divided into batches, except for rounding.
+        Training signals; an array may be one of Dask. The result does not depend on how they are divided into batches,
+        except for rounding.
     n_atoms : int
         Number of atoms, the columns of Phi.
     sparsity : int, optional
@@ -137,7 +138,7 @@ def learn(
     Raises
     ------
     InputError
-        If the checkpoint was learned with other settings, or all signals are constant.
+        If the checkpoint was learned with other settings, or all signals are zero.
 
     References
     ----------
@@ -274,7 +275,9 @@ class Progress:
 
 def _as_source(signals: Any) -> Any:
     """Return a source of the rows of an array; a source is returned unchanged."""
-    return signals if hasattr(signals, "batch") else ArraySource(signals)
+    if hasattr(signals, "batch"):
+        return signals
+    return DaskSource(signals) if is_dask(signals) else ArraySource(signals)
 
 
 def _online(

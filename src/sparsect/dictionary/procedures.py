@@ -13,7 +13,7 @@ from ..backend.norms import norm
 from ..operators import as_operator
 from ..solvers.base import Solver
 from .online import SELDOM, Online
-from .samples import Sample, completed, starting_atoms
+from .samples import Sample, completed, measured_means, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
 from .store import Dictionary
@@ -26,7 +26,7 @@ SPARE = 4
 # Sweeps over nonnegative atoms in a pass over all signals.
 SWEEPS = 10
 
-# Codes the batches of a source: gather(dictionary, source, coder, limit, iterations, report).
+# Codes the batches of a source: gather(dictionary, source, coder, limit, iterations, means, report).
 Gather = Callable[..., Statistics]
 # What rounds report: numbers by name.
 Numbers = dict[str, float]
@@ -183,10 +183,11 @@ class Penalized:
     def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
         """Code all signals and update the dictionary."""
         dictionary = Dictionary(stage.Phi)
-        total = self.gather(dictionary, self.source, *self.coding, report)
+        means = to_numpy(measured_means(self.sample))
+        total = self.gather(dictionary, self.source, *self.coding, means, report)
         numbers = {"error": total.relative_error, "nonzeros": total.mean_nonzeros}
         if self.validation is not None:
-            held_out = self.gather(dictionary, self.validation, *self.coding, lambda batches: None)
+            held_out = self.gather(dictionary, self.validation, *self.coding, means, lambda batches: None)
             numbers |= {"validation_error": held_out.relative_error, "validation_nonzeros": held_out.mean_nonzeros}
         spare = starting_atoms(self.sample, self.n_atoms, np.random.default_rng([self.seed, 1 + len(rounds)]))
         atoms, _ = with_replacements(optimal_directions(total), total, spare)
@@ -305,7 +306,7 @@ class Limited:
         return starting_atoms(signals, self.n_atoms, generate, *signs)
 
     def _coded(self, Phi: Array, signals: Array) -> Statistics:
-        return gather(as_operator(Phi), placed(signals, Phi), *self.online.coding())
+        return gather(as_operator(Phi), placed(signals, Phi), *self.online.coding(), self.sample.means)
 
     def _stepped(self, stage: Stage, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
         """Do a round of mini-batches, and return the sum of their statistics, too."""
@@ -328,7 +329,7 @@ class Limited:
 
     def _passed(self, Phi: Array, number: int, report: Callable[[int], None]) -> tuple[Stage, Statistics]:
         """Update the dictionary with the codes of all signals but those held out."""
-        total = self.gather(Dictionary(Phi), self.source, *self.online.coding(), report)
+        total = self.gather(Dictionary(Phi), self.source, *self.online.coding(), self.sample.means, report)
         if self.sample.held_out is not None and self.sample.from_source:
             total += self._coded(Phi, self.sample.held_out).faded(-1.0)
         if self.online.nonnegative_atoms:

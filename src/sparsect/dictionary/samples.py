@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..backend.array_checks import check_magnitude
-from ..backend.arrays import Array, IntArray, from_numpy, namespace, on_host, take_rows, to_numpy
+from ..backend.arrays import Array, IntArray, NumpyArray, from_numpy, namespace, on_host, take_rows, to_numpy
 from ..backend.checks import reject
 from ..backend.norms import norm
 from .sources import DaskSource, Source
@@ -48,6 +49,11 @@ class Sample:
     def measured(self) -> Array:
         """The signals on which the error is measured: those held out or, if there are none, some of the others."""
         return self.rows[:MOST_HELD_OUT, :] if self.held_out is None else self.held_out
+
+    @cached_property
+    def means(self) -> NumpyArray:
+        """The mean of each entry of the signals, over those in which it was measured."""
+        return to_numpy(measured_means(self.rows))
 
     @classmethod
     def drawn(cls, source: Source, validation: Source | None, n_atoms: int, seed: int) -> Sample:
@@ -163,13 +169,35 @@ def rows_at(source: Source, numbers: IntArray) -> Array:
     return namespace(parts[0]).concat(parts)
 
 
-def completed(signals: Array) -> Array:
-    """Replace NaN by the mean of the column over the rows in which it is measured.
+def measured_means(signals: Array) -> Array:
+    """Compute the mean of each column over the rows in which it is measured.
 
     Parameters
     ----------
     signals : array, shape (rows, m)
         The signals, with NaN where nothing was measured.
+
+    Returns
+    -------
+    array, shape (m,)
+        The means; zero where nothing was measured in any row.
+    """
+    xp = namespace(signals)
+    absent = xp.isnan(signals)
+    measured = xp.astype(xp.count_nonzero(~absent, axis=0), signals.dtype)
+    known = xp.where(absent, xp.zeros_like(signals), signals)
+    return xp.sum(known, axis=0) / xp.where(measured > 0, measured, xp.ones_like(measured))
+
+
+def completed(signals: Array, means: NumpyArray | None = None) -> Array:
+    """Replace NaN by the mean of the column.
+
+    Parameters
+    ----------
+    signals : array, shape (rows, m)
+        The signals, with NaN where nothing was measured.
+    means : numpy.ndarray, shape (m,), optional
+        The means; by default those of the rows in which the column is measured.
 
     Returns
     -------
@@ -180,10 +208,8 @@ def completed(signals: Array) -> Array:
     absent = xp.isnan(signals)
     if not bool(xp.any(absent)):
         return signals
-    known = xp.where(absent, xp.zeros_like(signals), signals)
-    measured = xp.astype(xp.count_nonzero(~absent, axis=0), signals.dtype)
-    means = xp.sum(known, axis=0) / xp.where(measured > 0, measured, xp.ones_like(measured))
-    return xp.where(absent, xp.broadcast_to(means[None, :], signals.shape), signals)
+    row = measured_means(signals) if means is None else xp.astype(from_numpy(means, signals), signals.dtype)
+    return xp.where(absent, xp.broadcast_to(row[None, :], signals.shape), signals)
 
 
 def starting_atoms(
@@ -212,7 +238,7 @@ def starting_atoms(
     Raises
     ------
     InputError
-        If no signal varies, or numbers are too large to be squared.
+        If all signals are zero, or numbers are too large to be squared.
     """
     check_magnitude("signals", signals)
     xp = namespace(signals)
@@ -227,7 +253,7 @@ def starting_atoms(
     if not usable.size:
         if nonnegative:
             raise reject("signals", "none with positive entries", "have positive entries, for nonnegative atoms")
-        raise reject("signals", "none that varies", "not all be zero or constant")
+        raise reject("signals", "zeros only", "not all be zero", "Constant patches are zero without their mean.")
     drawn = take_rows(signals, usable)
     if usable.size < count:
         weights = generate.standard_normal((count - usable.size, usable.size))

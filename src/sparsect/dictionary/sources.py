@@ -214,6 +214,8 @@ class DaskSource:
 
     def __init__(self, signals: Any, missing: str | None = None) -> None:
         self.missing = missing if missing is None else choice("missing", missing, ("nan",))
+        if not hasattr(signals, "rechunk"):
+            raise reject("signals", f"an object of type {type(signals).__name__}", "a Dask array")
         if signals.ndim != 2:
             raise reject("signals", f"a Dask array of {signals.ndim} dimensions", "have 2 dimensions")
         if signals.dtype.kind in "iub":
@@ -301,6 +303,22 @@ class DaskSource:
         from dask.base import tokenize
 
         return {"signals": self.size, "chunks": list(self.signals.chunks[0]), "token": tokenize(self.signals)}
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask object.
+
+    Parameters
+    ----------
+    X : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True for Dask arrays and other Dask collections.
+    """
+    return type(X).__module__.startswith("dask.")
 
 
 def checked_rows(name: str, rows: Any, missing: str | None) -> Array:

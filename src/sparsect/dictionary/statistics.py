@@ -121,7 +121,14 @@ class Statistics:
         return float(namespace(self.usage).sum(self.usage)) / self.count
 
 
-def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
+def gather(
+    operator: Operator,
+    signals: Array,
+    coder: Solver,
+    sparsity: Limit,
+    code_iter: int,
+    means: NumpyArray | None = None,
+) -> Statistics:
     """Code one batch and compute its statistics.
 
     Parameters
@@ -137,6 +144,8 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
         Maximum number of nonzeros per code, or the set that contains the codes.
     code_iter : int
         Number of iterations of the coder.
+    means : numpy.ndarray, shape (m,), optional
+        The means of all signals; the default is those of the batch.
 
     Returns
     -------
@@ -146,15 +155,17 @@ def gather(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
     nonzeros = sparsity if isinstance(sparsity, int) else getattr(sparsity, "size", 0)
     block = rows_at_a_time(signals, operator.shape, signals.shape[0], coder.further_vectors(nonzeros))
     parts = [
-        _gather_block(operator, signals[start : start + block, :], coder, sparsity, code_iter)
+        _gather_block(operator, signals[start : start + block, :], coder, sparsity, code_iter, means)
         for start in range(0, signals.shape[0], block)
     ]
     return sum(parts[1:], start=parts[0])
 
 
-def _gather_block(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int) -> Statistics:
+def _gather_block(
+    operator: Operator, signals: Array, coder: Solver, sparsity: Limit, code_iter: int, means: NumpyArray | None
+) -> Statistics:
     xp = namespace(signals)
-    measured = filled = completed(signals)
+    measured = filled = completed(signals, means)
     with summing(signals):
         codes = _codes(operator, filled, coder, sparsity, code_iter)
         fits = xp.astype(operator.forward(codes), signals.dtype)
@@ -193,7 +204,13 @@ def _codes(operator: Operator, signals: Array, coder: Solver, sparsity: Limit, c
 
 
 def gather_all(
-    dictionary: Dictionary, source: Batches, coder: Solver, limit: Limit, code_iter: int, report: Callable[[int], None]
+    dictionary: Dictionary,
+    source: Batches,
+    coder: Solver,
+    limit: Limit,
+    code_iter: int,
+    means: NumpyArray,
+    report: Callable[[int], None],
 ) -> Statistics:
     """Code all batches and compute their statistics.
 
@@ -211,6 +228,8 @@ def gather_all(
         Maximum number of nonzeros per code, or the set that contains the codes.
     code_iter : int
         Number of iterations of the coder for each signal.
+    means : numpy.ndarray, shape (m,)
+        The first values of entries that were not measured, see :func:`gather`.
     report : callable
         Called with the number of batches done so far.
 
@@ -226,10 +245,10 @@ def gather_all(
         from ..backend.parallel import side_by_side
 
         parts = side_by_side(
-            lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter), source.batches
+            lambda index: gather(operator, _drawn(source, index), coder, limit, code_iter, means), source.batches
         )
     else:
-        parts = (gather(operator, signals, coder, limit, code_iter) for signals in _drawn_ahead(source))
+        parts = (gather(operator, signals, coder, limit, code_iter, means) for signals in _drawn_ahead(source))
     total = next(parts)
     report(1)
     for done, part in enumerate(parts, start=2):

@@ -19,6 +19,7 @@ from ..backend.devices import place
 from ..dictionary import Dictionary
 from ..dictionary.cluster import coded_chunks
 from ..dictionary.coding import codes_of, for_coding
+from ..dictionary.sources import is_dask
 from ..sets import Sparse
 from ..solvers import METHODS, AnnealedDifferenceMap, OrderRecursiveMatchingPursuit
 from ..solvers.base import Solver, device_for
@@ -192,19 +193,3 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _set_dictionary(self, dictionary: Dictionary) -> None:
         self.dictionary_ = dictionary
         self.components_ = contiguous(dictionary.Phi.T)
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask object.
-
-    Parameters
-    ----------
-    X : object
-        Any object.
-
-    Returns
-    -------
-    bool
-        True for Dask arrays and other Dask collections.
-    """
-    return type(X).__module__.startswith("dask.")

@@ -11,8 +11,9 @@ from ..backend.array_checks import floating
 from ..backend.arrays import Array, contiguous
 from ..backend.checks import reject
 from ..dictionary import DaskSource, Dictionary, as_dictionary
+from ..dictionary.sources import is_dask
 from ..solvers.base import Solver
-from .base import CodingEstimator, is_dask
+from .base import CodingEstimator
 
 
 class SparseCoder(CodingEstimator):

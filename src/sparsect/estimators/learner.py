@@ -14,10 +14,11 @@ from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
 from ..dictionary.online import BATCH, SELDOM, Online
 from ..dictionary.samples import completed, starting_atoms
+from ..dictionary.sources import is_dask
 from ..dictionary.statistics import Statistics
 from ..dictionary.updates import with_replacements
 from ..solvers.base import Solver
-from .base import CodingEstimator, is_dask
+from .base import CodingEstimator
 
 # Steps of ``partial_fit`` between replacements of atoms.
 REPLACING = 20

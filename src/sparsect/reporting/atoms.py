@@ -51,7 +51,7 @@ def page(name: str, dictionary: Dictionary, sort: str | None = None) -> Page:
         ),
         (
             "Error of each round",
-            "Relative error of the codes after each round of learning.",
+            "Relative error of the codes after each round of learning." + _on_fewer_nonzeros(dictionary.rounds),
             draw_errors,
             bool(dictionary.rounds),
         ),
@@ -71,6 +71,13 @@ def page(name: str, dictionary: Dictionary, sort: str | None = None) -> Page:
         rows = [[key.replace("_", " "), _words(value)] for key, value in entries.items() if value is not None]
         document.table(["entry", "value"], rows, words=True)
     return document
+
+
+def _on_fewer_nonzeros(rounds: list[dict[str, float]]) -> str:
+    """Explain the first training errors where mini-batches were coded with fewer nonzeros than later signals."""
+    if not rounds or not rounds[0].get("remembered") or rounds[0]["nonzeros"] >= rounds[-1]["nonzeros"]:
+        return ""
+    return " Codes of training signals have fewer nonzeros in early rounds: their error is larger, and falls in steps."
 
 
 def _words(value: object) -> str:
