@@ -321,6 +321,7 @@ class TestRestore:
         assert done.returncode == 0, done.stderr
         before, after = _psnr(done.stdout)
         assert after > before + 10
+        assert "dB after (before: with missing pixels black)\n" in done.stdout
         found = images.read_image(tmp_path / "torn-inpainted.png")
         np.testing.assert_array_equal(found[~mask], image[~mask])
         assert (tmp_path / "torn-inpainted.html").exists()
@@ -368,6 +369,20 @@ class TestRestore:
                 images.write_image(tmp_path / name, mask)
                 done = called("inpaint", "image.png", "--mask", name, "--passes", 1, "--no-page", "-q")
                 assert (done.returncode, done.stderr) == (0, "")
+
+    def test_partly_covered_pixels_are_filled_in(self, called, tmp_path):
+        image = images.sample("camera")[:64, :96]
+        words = Image.new("L", (4 * 96, 4 * 64))
+        ImageDraw.Draw(words).text((12, 80), "The quick brown", 255, ImageFont.load_default(48))
+        cover = np.asarray(words.resize((96, 64), Image.Resampling.BOX)) / 255
+        images.write_image(tmp_path / "mask.png", cover)
+        images.write_image(tmp_path / "torn.png", cover + (1 - cover) * image)
+        done = called("inpaint", "torn.png", "--mask", "mask.png", "--no-page", "-q")
+        assert (done.returncode, done.stderr) == (0, "")
+        faint = (cover > 0.15) & (cover < 0.45)
+        torn, whole = (images.read_image(tmp_path / name) for name in ("torn.png", "torn-inpainted.png"))
+        assert np.abs(whole - image)[faint].mean() < 0.5 * np.abs(torn - image)[faint].mean()
+        np.testing.assert_array_equal(whole[cover < 0.09], torn[cover < 0.09])
 
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))

@@ -111,7 +111,10 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
 @click.command(epilog=INPAINT_EXAMPLES)
 @click.argument("image")
 @click.option(
-    "--mask", metavar="FILE", required=True, help="An image of the same size, white where pixels are missing."
+    "--mask",
+    metavar="FILE",
+    required=True,
+    help="An image of the same size, white where pixels are missing, grey at smooth edges.",
 )
 @click.option(
     "--passes",
@@ -129,6 +132,8 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
 @_with_shared_options
 def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
     """Fill in the pixels of IMAGE that are white in --mask; all others stay as they are (in a JPEG file, nearly so).
+
+    Grey pixels at smooth edges of --mask are filled in, too, unless they are less than a tenth white.
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
     Beside pictures of the same name, IMAGE keeps its extension in that of the result: cat.jpg-inpainted.png.
@@ -197,7 +202,7 @@ def _number(text: str) -> float:
 
 
 def _missing(mask: str) -> Array:
-    """Read a mask; it must be black and white, except for a few pixels at the edges."""
+    """Read a mask; it must be black and white, except for a few pixels at the edges, which are missing, too."""
     colour, alpha = colour_and_alpha("--mask", read_photograph(path_name("--mask", mask)).levels)
     wanted = "an image in black and white, white where pixels are missing"
     if alpha is not None and alpha.min() < 1:
@@ -212,9 +217,10 @@ def _missing(mask: str) -> Array:
         raise reject(
             "--mask", f"an image with {scattered} scattered grey pixels, which looks like a photograph", wanted
         )
-    missing: Array = brightness > 0.5
-    if not missing.any():
+    if not (brightness > 0.5).any():
         raise reject("--mask", "an image without white pixels", "white (255 or 65535) where pixels are missing")
+    # Grey pixels at smooth edges are partly covered, and so they are missing, too.
+    missing: Array = brightness > GREY
     return missing
 
 
@@ -244,6 +250,7 @@ def _restore(
     with bar:
         restored = restore(progress=lambda done, total: bar.update(task, completed=done, total=total))
     words += f"; {time.perf_counter() - start:.1f} s"
+    torn = "" if missing is None else " (before: with missing pixels black)"
     given.write(out, restored)
     before, after = (colour_and_alpha("image", part)[0] for part in (given.levels, restored))
     if missing is not None:
@@ -255,10 +262,11 @@ def _restore(
         )
         peak = white_of(truth)
         quality = [images.psnr_db(truth / peak, part / peak) for part in stored]
-        words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after; {words}"
+        words = f"PSNR {quality[0]:.2f} dB before, {quality[1]:.2f} dB after{torn}; {words}"
     if options["page"]:
         unit = np.float32(white_of(before))
         scaled_truth = None if truth is None else truth / unit
+        words += "; values below 0 are shown as black" if min(before.min(), after.min()) < 0 else ""
         page(Path(image).name, words, before / unit, after / unit, scaled_truth).write(out.with_suffix(".html"))
     if options["quiet"]:
         return

@@ -17,11 +17,16 @@ from .denoise import Report, padded, placed, returned
 from .files import as_array, colour_and_alpha
 from .opponent import to_image, to_planes
 
-# Noise that the filter of the first and of the last pass removes in an image from 0 to 1, and the step length: above 1,
-# overrelaxed.
-FIRST, LAST, STEP = 0.07, 0.01, 1.8
+# Noise that the filter of the first and of the last pass removes, relative to the error of the surface from which the
+# iteration starts, and the step length: above 1, overrelaxed.
+FIRST, LAST, STEP = 0.35, 0.05, 1.8
+# In an image from 0 to 1, errors of surfaces count as at most this: more noise gains nothing.
+LARGEST = 0.2
+# Known pixels at which the surface is tested: those of a grid with this distance, beside those under the moved mask.
+TESTED = 5
 # Many passes with few groups are better than few passes with many: the reference patches of a pass lie side by side.
-# Their borders move by this part of a patch from pass to pass, so that none is used again soon.
+# Their borders move by this part of a patch from pass to pass, so that none is used again soon. The mask moves by this
+# part of the image.
 GROUPS = Groups(8, 32, stride=8, reach=15)
 MOVE = (5**0.5 - 1) / 2
 # The iteration ends when a pass changes no pixel by more than this. In photographs pixels change in every pass, and
@@ -70,15 +75,18 @@ def inpaint(
 
     Notes
     -----
-    The iteration starts from a surface with the least sum of squared second differences. One pass is ::
+    The iteration starts from a surface with the least sum of squared second differences. Its errors are measured where
+    pixels are known: at single pixels, and under the mask, moved to another part of the image. With e^2 the mean of
+    their fourth powers divided by that of their squares, so that large errors count most, one pass is ::
 
         x <- x + 1.8 (smooth(x) - x)    where pixels are missing,
         x <- image                      elsewhere,
 
-    where ``smooth`` is the Wiener filter of :func:`denoise`, with x as its own pilot, for noise that falls from 0.07
-    to 0.01. The result takes the missing pixels from the last ``smooth(x)``. The known pixels are first scaled so that
-    their brightness lies between 0 and 1, so that neither exposure nor units matter. Reference patches lie side by
-    side, and the grid that they form moves from pass to pass.
+    where ``smooth`` is the Wiener filter of :func:`denoise`, with x as its own pilot, for noise that falls from
+    0.35 e to 0.05 e, in each channel with its own e. The result takes the missing pixels from the last ``smooth(x)``.
+    The known pixels are first scaled so that their brightness lies between 0 and 1, so that neither exposure nor units
+    matter, and e counts as at most 0.2. Reference patches lie side by side, and the grid that they form moves from pass
+    to pass.
 
     Examples
     --------
@@ -106,25 +114,28 @@ def inpaint(
     lowest, unit = colour[~missing].min(), np.ptp(colour[~missing]) or colour.dtype.type(1)
     # Brightness, the sum of three channels divided by its norm, is to have values up to 1, too.
     unit *= colour.dtype.type(colour.shape[2] ** 0.5 if colour.ndim == 3 else 1)
-    known = to_planes(padded(((colour - lowest) / unit).astype(np.float32), GROUPS.side))
-    surface = np.stack([_surface(_nearby_averages(plane, gaps), gaps) for plane in known])
-    smooth = x = placed(surface, image, device)
+    surface = _surface(to_planes(padded(((colour - lowest) / unit).astype(np.float32), GROUPS.side)), gaps)
+    errors = _errors(surface, gaps)
+    first, last = FIRST * float(errors[0]), LAST * float(errors[0])
+    # Scaled to the error of the brightness, every channel has the same noise.
+    weights = (errors[0] / errors)[:, None, None]
+    smooth = x = placed(weights * surface, image, device)
     if gaps.any():
         xp, unknown = namespace(x), from_numpy(to_numpy(gaps), x)
         still = False
-        for number, sigma in enumerate(np.geomspace(FIRST, LAST, passes)):
-            sigma = LAST if still else sigma
+        for number, sigma in enumerate(np.geomspace(first, last, passes)):
+            sigma = last if still else sigma
             with memory_errors("image", "a larger image", "smaller, or be completed with device='cpu'"):
                 smooth = wiener(x, x, float(sigma) ** 2, 1.0, groups[number], report.of(number), gaps)
             step = xp.where(unknown, STEP * (smooth - x), xp.zeros_like(x))
             x = x + step
             if float(xp.max(xp.abs(step))) <= TOLERANCE:
-                if sigma == LAST:
+                if sigma == last:
                     break
                 # Nothing changes at this level of noise any more: only the last one is left.
                 still = True
     report.end()
-    filled = lowest + unit * to_image(to_numpy(smooth), colour)
+    filled = lowest + unit * to_image(to_numpy(smooth) / weights, colour)
     whole: Array = np.where(missing if colour.ndim == 2 else missing[..., None], filled, colour)
     return returned(whole, alpha, image)
 
@@ -145,7 +156,32 @@ def _nearby_averages(plane: Array, missing: Array) -> Array:
     return filled
 
 
-def _surface(x: Array, missing: Array) -> Array:
+def _surface(planes: Array, missing: Array) -> Array:
+    """Replace the missing pixels of each plane by a smooth surface."""
+    return np.stack([_flattened(_nearby_averages(plane, missing), missing) for plane in planes])
+
+
+def _errors(surface: Array, missing: Array) -> Array:
+    """Return the error of a surface in each channel: that of another one, in place of pixels that are known."""
+    moved = np.roll(missing, [int(MOVE * length) for length in missing.shape], (0, 1))
+    grid = np.zeros_like(missing)
+    grid[::TESTED, ::TESTED] = True
+    # Single pixels are easier to fill in than those of wide gaps, and those under a small mask are few.
+    tested = [where for where in (moved & ~missing, grid & ~missing) if where.any()]
+    if not tested or (moved | grid).all():
+        return np.full(len(surface), LARGEST, np.float32)
+    squares = (_surface(surface, moved | grid) - surface) ** 2
+    # Few large errors at edges matter more than many small ones: each square counts in proportion to itself.
+    means = [
+        (part**2).mean(axis=1) / np.maximum(part.mean(axis=1), TOLERANCE**2)
+        for part in (squares[:, where] for where in tested)
+    ]
+    # No pixel is worth a smaller change than the tolerance.
+    errors: Array = np.clip(np.sqrt(np.max(means, axis=0)), TOLERANCE, LARGEST)
+    return errors
+
+
+def _flattened(x: Array, missing: Array) -> Array:
     """Lower the sum of squared second differences over the missing pixels, by conjugate gradients."""
     residual = np.where(missing, -_bending(x), np.float32(0))
     direction, energy = residual, float(np.vdot(residual, residual))
