@@ -58,10 +58,10 @@ def recover_unknown(
 ) -> Result:
     """Recover signals without a given sparsity, by the default method or an :class:`~sparsect.AnnealedDifferenceMap`.
 
-    With ``noise_norm``, the smallest s with which a search for the best fit comes that close to y is found for each row
-    by bisection. Without it, and if columns of Phi resemble each other, s is sampled from its posterior distribution, and the median is
-    taken; of groups, also if they have several sizes, the most likely number is taken. In all of these cases x is then
-    recovered with this s.
+    With ``noise_norm``, the smallest s with which a search for the best fit comes that close to y is found for each
+    row by bisection. Without it, and if columns of Phi resemble each other, s is sampled from its posterior
+    distribution, and the median is taken; of groups, also if they have several sizes, the most likely number is
+    taken. In all of these cases x is then recovered with this s.
 
     If Phi is like a random matrix, or if the method is the annealed map, the solution has as many nonzeros as message
     passing expects after it has learned the density of x and the noise level from the row, which maximizes their
