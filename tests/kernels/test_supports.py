@@ -199,9 +199,10 @@ class TestPairs:
             best = np.zeros((n, n))
             best[pairs[:, 0], pairs[:, 1]] = best[pairs[:, 1], pairs[:, 0]] = fall
             alone = np.maximum(best.max(axis=1)[pairs[:, 0]], best.max(axis=1)[pairs[:, 1]]) <= fall
-            related = blocks[:, 0, 1] ** 2 > 0.25 * blocks[:, 0, 0] * blocks[:, 1, 1]
-            start = pairs[alone & related & (fall < fall.max())]
-            if not len(start):
+            related = blocks[:, 0, 1] ** 2 > 0.26 * blocks[:, 0, 0] * blocks[:, 1, 1]
+            compared = np.isin(pairs, np.argsort(-(b**2) / np.diag(gram))[:15]).all(axis=1)
+            start = pairs[alone & related & compared & (fall < fall.max())]
+            if not len(start) or not (related & compared)[np.argmax(fall)]:
                 continue
             state = started(start, np.arange(len(start)))
             state.variance[:] = 1e-6

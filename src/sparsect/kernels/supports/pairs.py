@@ -28,7 +28,8 @@ def sample_pairs(
     """Move pairs of nonzeros at random, with the probabilities that the posterior distribution gives them.
 
     Two nonzeros whose values depend on each other go to two of the columns that would lower the residual most without
-    them, or stay. Rows from ``first`` to ``last`` are changed in place.
+    them, and whose values depend on each other, too, or they stay. They also stay if they are not among these columns.
+    Rows from ``first`` to ``last`` are changed in place.
 
     Parameters
     ----------
@@ -42,10 +43,10 @@ def sample_pairs(
     H, x, c, d = np.empty((s, s), b.dtype), np.empty((times, s), b.dtype), np.empty((times, n), b.dtype), np.empty(n)
     v, w, r = np.empty(n, b.dtype), np.empty(n, b.dtype), np.empty((times, 2), b.dtype)
     inside, gain = np.zeros(n, np.bool_), np.empty(n)
-    # The columns that are compared; the first two are those at p and q.
-    size = NEIGHBOURS + 2
-    columns, C, E = np.empty(size, np.int64), np.empty((times, size), b.dtype), np.empty((size, size), b.dtype)
-    projected, weight = np.empty(s, b.dtype), np.empty((size, size))
+    # The columns that are compared, by their gains, and once more with those at p and q first.
+    compared, columns = np.empty(NEIGHBOURS, np.int64), np.empty(NEIGHBOURS, np.int64)
+    C, E = np.empty((times, NEIGHBOURS), b.dtype), np.empty((NEIGHBOURS, NEIGHBOURS), b.dtype)
+    projected, weight = np.empty(s, b.dtype), np.empty((NEIGHBOURS, NEIGHBOURS))
     for row in range(first, last):
         moved[row] = 0
         if energy[row] == 0 or s < 2:
@@ -81,26 +82,38 @@ def sample_pairs(
                             gain[k] += squared(c[t, k] + np.conj(v[k]) * r[t, 0] + np.conj(w[k]) * r[t, 1])
                         gain[k] /= D
             E[0, 0], E[0, 1], E[1, 0], E[1, 1] = other / det, -between / det, -np.conj(between) / det, own / det
+            gain[chosen[p]] = gain[chosen[q]] = 0.0
             for t in range(times):
                 C[t, 0], C[t, 1] = r[t, 0], r[t, 1]
+                gain[chosen[p]] += squared(C[t, 0]) / E[0, 0].real
+                gain[chosen[q]] += squared(C[t, 1]) / E[1, 1].real
+            # Which columns are compared must not depend on where the two nonzeros are, so that they may come back.
+            for place in range(NEIGHBOURS):
+                compared[place] = best_column(gain)
+                if compared[place] >= 0:
+                    gain[compared[place]] = 0.0
+            if not (chosen[p] in compared and chosen[q] in compared):
+                continue
             columns[0], columns[1], count = chosen[p], chosen[q], 2
-            while count < size:
-                k = best_column(gain)
-                if k < 0:
-                    break
-                gain[k], columns[count] = 0.0, k
+            for column in compared:
+                if column < 0 or column == chosen[p] or column == chosen[q]:
+                    continue
+                columns[count] = column
                 for t in range(times):
-                    C[t, count] = c[t, k] + np.conj(v[k]) * r[t, 0] + np.conj(w[k]) * r[t, 1]
-                a, z = (other * v[k] - between * w[k]) / det, (own * w[k] - np.conj(between) * v[k]) / det
+                    C[t, count] = c[t, column] + np.conj(v[column]) * r[t, 0] + np.conj(w[column]) * r[t, 1]
+                a, z = (
+                    (other * v[column] - between * w[column]) / det,
+                    (own * w[column] - np.conj(between) * v[column]) / det,
+                )
                 E[0, count], E[1, count], E[count, 0], E[count, 1] = a, z, np.conj(a), np.conj(z)
                 for i in range(s):
                     total = H.dtype.type(0)
                     for j in range(s):
-                        total += H[i, j] * gram[chosen[j], k]
+                        total += H[i, j] * gram[chosen[j], column]
                     projected[i] = total
                 for i in range(2, count + 1):
                     total, line = np.conj(v[columns[i]]) * a + np.conj(w[columns[i]]) * z, gram[columns[i]]
-                    total += line[k]
+                    total += line[column]
                     for j in range(s):
                         total -= line[chosen[j]] * projected[j]
                     E[i, count], E[count, i] = total, np.conj(total)
@@ -110,8 +123,10 @@ def sample_pairs(
             for i in range(1, count):
                 for j in range(i):
                     weight[i, j] = -np.inf
-                    volume = E[i, i].real * E[j, j].real - squared(E[i, j])
-                    if i == 1 or DEPENDENT * squares[columns[i]] * E[j, j].real < volume:
+                    product, shared = E[i, i].real * E[j, j].real, squared(E[i, j])
+                    volume = product - shared
+                    apart = DEPENDENT * squares[columns[i]] * E[j, j].real < volume
+                    if i == 1 or (apart and shared >= INTERACTING * product):
                         fall = pair_gain(C, E, i, j, volume, nonnegative)
                         weight[i, j] = half * (fall / noise[row] - times * np.log(volume))
                         top = max(top, weight[i, j])
