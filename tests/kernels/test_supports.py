@@ -131,6 +131,24 @@ class TestSampling:
         assert not fits.all()
 
 
+def posterior_of(Phi, y, supports):
+    """The probabilities of supports, of which one must be true, given y with variances VARIANCE and SLAB."""
+    half = 1.0 if np.iscomplexobj(y) else 0.5
+    logarithms = []
+    for support in supports:
+        columns = Phi[:, support]
+        covariance = VARIANCE * np.eye(M) + SLAB * columns @ columns.conj().T
+        squares = [(row.conj() @ np.linalg.solve(covariance, row)).real for row in y]
+        logarithms.append(-half * (sum(squares) + len(y) * np.linalg.slogdet(covariance)[1]))
+    weights = np.exp(np.array(logarithms) - max(logarithms))
+    return weights / weights.sum()
+
+
+def frequencies(found, supports):
+    """How often each of the supports was found, relative to all."""
+    return np.array([(np.sort(found, axis=1) == support).all(axis=1).mean() for support in supports])
+
+
 class TestPairs:
     """Two nonzeros at a time, on columns that share so much that any two of them depend on each other."""
 
@@ -151,9 +169,9 @@ class TestPairs:
         Phi[:, -1] = apart
         return Phi
 
-    def drawn(self, Phi, y, count, nonnegative=False):
+    def drawn(self, Phi, y, count, nonnegative=False, start=(0, 1, N - 1)):
         times = y.shape[0]
-        state = started(np.tile([0, 1, N - 1], (count, 1)), np.arange(count) * 100, times, y.dtype)
+        state = started(np.broadcast_to(start, (count, 3)).copy(), np.arange(count) * 100, times, y.dtype)
         b, energy = (y @ Phi.conj()).reshape(1, -1), np.sum(np.abs(y) ** 2)
         gram = Phi.conj().T @ Phi
         chosen = sets.JointSparse(3, times) if times > 1 else sets.Sparse(3, nonnegative=nonnegative)
@@ -162,19 +180,25 @@ class TestPairs:
 
     def test_pairs_are_drawn_with_their_probabilities(self, problem):
         Phi, y = problem
-        pairs, count = list(itertools.combinations(range(N - 1), 2)), 20_000
-        half = 1.0 if np.iscomplexobj(y) else 0.5
-        logarithms = []
-        for pair in pairs:
-            columns = Phi[:, [*pair, N - 1]]
-            covariance = VARIANCE * np.eye(M) + SLAB * columns @ columns.conj().T
-            squares = [(row.conj() @ np.linalg.solve(covariance, row)).real for row in y]
-            logarithms.append(-half * (sum(squares) + len(y) * np.linalg.slogdet(covariance)[1]))
-        expected = np.exp(np.array(logarithms) - max(logarithms))
+        pairs, count = np.array(list(itertools.combinations(range(N - 1), 2))), 20_000
+        expected = posterior_of(Phi, y, np.column_stack([pairs, np.full(len(pairs), N - 1)]))
         support = self.drawn(Phi, y, count)
         assert (support[:, 2] == N - 1).all()
-        found = [np.count_nonzero((np.sort(support[:, :2], axis=1) == pair).all(axis=1)) for pair in pairs]
-        np.testing.assert_allclose(np.array(found) / count, expected / expected.sum(), atol=4 * 0.5 / np.sqrt(count))
+        np.testing.assert_allclose(frequencies(support[:, :2], pairs), expected, atol=4 * 0.5 / np.sqrt(count))
+
+    @pytest.mark.parametrize("norms", ["equal", "unequal"])
+    def test_three_that_depend_on_each_other(self, rng, norms):
+        """Supports that have the posterior distribution still have it after pairs have moved."""
+        Phi = rng.standard_normal((M, 1)) + 0.6 * rng.standard_normal((M, N))
+        if norms == "unequal":
+            Phi *= rng.uniform(0.3, 3, N)
+        y, count = rng.standard_normal((1, M)), 20_000
+        triples = np.array(list(itertools.combinations(range(N), 3)))
+        probability = posterior_of(Phi, y, triples)
+        drawn = triples[rng.choice(len(triples), count, p=probability)]
+        support = self.drawn(Phi, y, count, start=rng.permuted(drawn, axis=1))
+        assert (np.sort(support, axis=1) != drawn).any()
+        np.testing.assert_allclose(frequencies(support, triples), probability, atol=4 * 0.5 / np.sqrt(count))
 
     def test_positive_pairs(self, rng):
         """Of the pairs, those are drawn whose fit is positive."""
