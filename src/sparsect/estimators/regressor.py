@@ -61,8 +61,40 @@ def largest_size(samples: float, features: int) -> int:
     return int(max(0, min(max(1, limit), features, samples - 3)))
 
 
+def extended_bic(residuals: FloatArray, coefficients: Any, selected: Any, candidates: int, samples: float) -> Any:
+    """Compute the extended Bayesian information criterion of several models (Chen and Chen 2008).
+
+    Parameters
+    ----------
+    residuals : array, shape (models, targets)
+        Squared residuals, relative to the squared norms of the targets.
+    coefficients, selected : int or array of int, shape (models,)
+        The number of fitted coefficients, and of selected features or groups.
+    candidates : int
+        The number of features or groups to select from.
+    samples : float
+        The number of samples.
+
+    Returns
+    -------
+    array, shape (models,)
+        The criterion; the smaller, the better.
+
+    Notes
+    -----
+    With m samples, n candidates of which s are selected, and p coefficients, it is::
+
+        m sum_t log ||residual_t||^2 + p log(m) + 2 log binomial(n, min(s, n / 2))
+    """
+    # There are fewer subsets of most features, but they are no less complex.
+    taken = np.minimum(selected, candidates // 2)
+    ways = gammaln(candidates + 1) - gammaln(taken + 1) - gammaln(candidates - taken + 1)
+    fit = samples * np.log(np.maximum(residuals, NEGLIGIBLE)).sum(axis=1)
+    return fit + np.multiply(coefficients, math.log(max(samples, 1.0))) + 2 * ways
+
+
 def likeliest(equations: NormalEquations, samples: float) -> Subset:
-    """Find the best subset by the extended Bayesian information criterion (Chen and Chen 2008).
+    """Find the best subset by the extended Bayesian information criterion.
 
     Parameters
     ----------
@@ -75,12 +107,6 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
     -------
     Subset
         The subset with the smallest criterion.
-
-    Notes
-    -----
-    The criterion, with m samples, n features, t targets and a subset of size s, is::
-
-        m sum_t log ||residual_t||^2 + s t log(m) + 2 log binomial(n, min(s, n / 2))
     """
     targets, features = equations.b.shape
     limit = largest_size(samples, features)
@@ -90,12 +116,8 @@ def likeliest(equations: NormalEquations, samples: float) -> Subset:
     while True:
         path = best_subsets(equations, size, path)
         s = np.arange(len(path))
-        residuals = np.maximum([subset.residuals for subset in path], NEGLIGIBLE)
-        # There are fewer subsets of most features, but they are no less complex.
-        taken = np.minimum(s, features // 2)
-        ways = gammaln(features + 1) - gammaln(taken + 1) - gammaln(features - taken + 1)
-        fit = samples * np.log(residuals).sum(axis=1)
-        criterion = fit + targets * s * math.log(max(samples, 1.0)) + 2 * ways
+        residuals = np.array([subset.residuals for subset in path])
+        criterion = extended_bic(residuals, targets * s, s, features, samples)
         # As many independent features as there are samples fit anything.
         criterion[[limit < each.support.size < features and not (each.gain >= 0).any() for each in path]] = np.inf
         best = int(np.argmin(criterion))
@@ -190,9 +212,14 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         return ridge
 
     @property
+    def _default(self) -> bool:
+        """Whether no particular method of ``recover`` is asked for."""
+        return isinstance(self.method, str) and self.method == "auto"
+
+    @property
     def _exchanges(self) -> bool:
         """Whether subsets are found by exchanges of features; otherwise ``recover`` finds the coefficients."""
-        return isinstance(self.method, str) and self.method == "auto" and not self.nonnegative and self.groups is None
+        return self._default and not self.nonnegative and self.groups is None
 
     def _equations(self, samples: Samples, ridge: float) -> Iterator[tuple[IntArray, NormalEquations]]:
         """Yield the targets that have a subset in common, and their normal equations."""
@@ -201,8 +228,8 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         for some in [each] if self.joint else each[:, None]:
             yield some, NormalEquations(samples.features.columns, targets[:, some], ridge)
 
-    def _recovered(self, samples: Samples, sparsity: int | str) -> Any:
-        """Return the result of ``recover``."""
+    def _recovered(self, samples: Samples, sparsity: int | str, targets: slice = slice(None)) -> Any:
+        """Return the result of ``recover`` for some of the targets."""
         asked: SignalSet = Sparse(sparsity, nonnegative=self.nonnegative)
         if self.groups is not None:
             asked = GroupSparse(sparsity, self.groups)
@@ -210,8 +237,37 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             asked = JointSparse(sparsity)
         options: dict[str, Any] = {"max_iter": self.max_iter, "refit": True, "record": (), "check_fit": False}
         # A method that is asked for by its name is left as it is.
-        options["polish"] = isinstance(self.method, str) and self.method == "auto"
-        return recover(samples.features.columns, samples.targets.columns.T, asked, self.method, **options)
+        options["polish"] = self._default
+        return recover(samples.features.columns, samples.targets.columns[:, targets].T, asked, self.method, **options)
+
+    def _likeliest_recovered(self, samples: Samples, target: int) -> Any:
+        """Return the result of ``recover`` for one target and the likeliest number of features, or of groups.
+
+        The number that ``recover`` chooses is for posterior means, and too large for least-squares fits. From there,
+        numbers are compared in steps that are halved until no neighbour is likelier.
+        """
+        features, y = samples.features.columns, samples.targets.columns[:, target]
+        groups = np.arange(features.shape[1]) if self.groups is None else np.asarray(self.groups)
+        results: dict[int, Any] = {}
+
+        def criterion(size: int) -> float:
+            if size not in results:
+                results[size] = self._recovered(samples, size, slice(target, target + 1))
+            x = results[size].x[0]
+            model = np.count_nonzero(x), size, self._most(samples), float(samples.weights.sum())
+            return float(extended_bic(np.array([[np.sum((y - features @ x) ** 2)]]), *model)[0])
+
+        found = self._recovered(samples, "auto", slice(target, target + 1))
+        best = largest = np.unique(groups[found.support[0]]).size
+        results[largest], step = found, max(largest // 2, 1)
+        while step:
+            better = [size for size in (best - step, best + step) if 0 <= size <= largest]
+            better = [size for size in better if criterion(size) < criterion(best)]
+            if better:
+                best = min(better, key=criterion)
+            else:
+                step //= 2
+        return results[best]
 
     def _most(self, samples: Samples) -> int:
         """Return how many features, or groups of them, there are."""
@@ -246,6 +302,11 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
                 x[np.ix_(some, chosen.support)] = fitted.T
                 probability[some] = inclusion_probability(chosen, count * equations.b.shape[0])
                 self.n_iter_ = max(self.n_iter_, equations.fits)
+        elif size is None and self._default:
+            for target in range(targets):
+                result = self._likeliest_recovered(samples, target)
+                x[target], probability[target] = result.x[0], result.inclusion_probability[0]
+                self.n_iter_ = max(self.n_iter_, int(result.n_iter[0]))
         else:
             result = self._recovered(samples, sparsity)
             x, probability = result.x, result.inclusion_probability
@@ -302,8 +363,8 @@ class SparseRegressor(SubsetRegressor):
     ----------
     sparsity : int or {'auto'}, optional
         The number of features, or of groups of them, for each target. ``'auto'`` chooses it by the extended Bayesian
-        information criterion, or as :func:`sparsect.recover` does if that is used. :class:`SparseRegressorCV` chooses
-        it by cross-validation.
+        information criterion, or as :func:`sparsect.recover` does with another ``method``. :class:`SparseRegressorCV`
+        chooses it by cross-validation.
     fit_intercept : bool, optional
         Whether the model has an intercept. If not, X and y should be centred.
     nonnegative : bool, optional
