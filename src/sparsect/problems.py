@@ -24,7 +24,7 @@ from .backend.arrays import (
 from .backend.checks import real_number, reject, shown, whole_number
 from .backend.norms import magnitudes, units
 from .backend.rng import generator
-from .operators import Repeated, as_operator
+from .operators import Operator, Repeated, as_operator
 from .sets import JointSparse
 from .sets.own import as_structure
 
@@ -160,6 +160,22 @@ class Problem:
             x=None if self.x is None else take_rows(self.x, rows),
         )
 
+    def on(self, columns: Operator) -> Problem:
+        """Return the same problem with an operator that has some of the columns of Phi.
+
+        Parameters
+        ----------
+        columns : Operator
+            The operator.
+
+        Returns
+        -------
+        Problem
+            The problem, in which only the number of nonzeros is limited.
+        """
+        n = columns.shape[1]
+        return self._replaced(operator=columns, x=None, structure=as_structure(min(self.sparsity, n), n))
+
     def with_noise_norm(self, noise_norm: Array) -> Problem:
         """Return the same problem with another level of noise.
 
@@ -222,12 +238,13 @@ class Problem:
         if columns and self.structure.plain and given.nonzero_columns is not given:
             kept = given.column_norms > 0
             given = given.nonzero_columns
-            n = given.shape[1]
-            scaled = scaled._replaced(operator=given, x=None, structure=as_structure(min(self.sparsity, n), n))
+            scaled = scaled.on(given)
         operator = given.unit_columns if columns else given
         norms = None if operator is given else np.where(given.column_norms > 0, given.column_norms, 1)
         with np.errstate(over="ignore"):
-            of_columns = None if norms is None else xp.astype(from_numpy(1 / norms, like), real_dtype(like))
+            # What is found for columns of zeros, in groups with others, is rounding noise.
+            factors = None if norms is None else np.where(given.column_norms > 0, 1 / norms, 0.0)
+            of_columns = None if factors is None else xp.astype(from_numpy(factors, like), real_dtype(like))
         if norms is not None and not bool(xp.all(xp.isfinite(of_columns))):
             got = f"a column of norm {norms.min():g}, whose coefficient leaves the range of {like.dtype}"
             raise reject("Phi", got, "have columns of zeros, or of norms nearer to 1")

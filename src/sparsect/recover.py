@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from .backend import files
 from .backend.array_checks import floating
-from .backend.arrays import Array, IntArray, namespace, on_host, to_numpy
+from .backend.arrays import Array, IntArray, NumpyArray, namespace, on_host, to_numpy
 from .backend.checks import choice, reject, truth_value, warn
 from .backend.devices import place, too_many_rows
 from .backend.norms import row_norms
@@ -260,9 +260,8 @@ def _from_incomplete(
     batch = int(rows.shape[0])
     if noise_std is not None:
         noise_std = to_numpy(floating("noise_std", noise_std, finite=False))
-        # Deviations may be unknown where nothing was measured.
-        known = np.where(np.isnan(noise_std), 1.0, noise_std) if noise_std.ndim == 1 else noise_std
-        whitening_matrix("noise_std", known, m)
+        # Deviations and covariances may be unknown where nothing was measured.
+        whitening_matrix("noise_std", _with_unknown_replaced(noise_std), m)
     if noise_norm is not None:
         noise_norm = np.broadcast_to(to_numpy(Problem(np.eye(1), np.ones((batch, 1)), 0, noise_norm).noise_norm), batch)
     budget, sizes = options["max_seconds"], np.ones((batch, 1))
@@ -285,6 +284,15 @@ def _from_incomplete(
         stand_in = Problem(lengths[None, :].astype(dtype), sizes.astype(dtype), 1, noise_norm)
         warn((), poor_fits(stand_in, solver, result))
     return result.first() if rows is not data else result
+
+
+def _with_unknown_replaced(noise_std: NumpyArray) -> NumpyArray:
+    """Replace NaN in deviations, or in a covariance, by values that are possible."""
+    unknown = np.isnan(noise_std)
+    if noise_std.ndim < 2 or noise_std.shape[0] != noise_std.shape[1]:
+        return np.where(unknown, 1.0, noise_std)
+    variances = np.diag(noise_std)[~np.diag(unknown)]
+    return np.where(unknown, np.eye(len(noise_std)) * (variances.mean() if variances.size else 1.0), noise_std)
 
 
 def _placed(operator: Operator, y: Any, device: str | None, finite: bool) -> tuple[Operator, Any]:

@@ -238,11 +238,12 @@ def most_likely(problem: Problem) -> IntArray:
         scores.append(np.mean(score[:, -COUNTED // 2 :], axis=1))
     likely: IntArray = np.where(scores[1] > scores[0], sizes[1], sizes[0]).astype(np.int64)
     if A.plain and scaled.operator.coherence > ALMOST_EQUAL:
-        reached = np.maximum(*scores) + PROBABLY
+        rows = np.flatnonzero(energy > 0)
+        reached = np.maximum(*scores)[rows] + PROBABLY
         for count in range(1, largest + 1):
             if few_supports(measured, n, count):
-                score = _of_best_support(gram, squares, b, energy, count, measured)
-                likely[score > reached] = count
+                score = _of_best_support(gram, squares, b[rows], energy[rows], count, measured)
+                likely[rows[score > reached]] = count
                 reached = np.maximum(reached, score)
     crowded = likely >= CROWDED * largest
     likely[crowded] = expected[crowded]

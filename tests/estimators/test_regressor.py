@@ -179,6 +179,22 @@ class TestSparseRegressor:
             np.testing.assert_allclose(model.coef_, [1, 0, 0], atol=1e-9)
             assert model.intercept_ == pytest.approx(1)
 
+    @pytest.mark.parametrize("options", [{"nonnegative": True}, {"groups": np.arange(30)}])
+    def test_the_likeliest_number_with_constraints(self, options):
+        wrong, found = 0, 0
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((100, 30))
+            y = X[:, :4] @ rng.uniform(0.5, 1.5, 4) + rng.standard_normal(100)
+            support = SparseRegressor(**options).fit(X, y).support_
+            wrong, found = wrong + support[4:].sum(), found + support[:4].sum()
+        assert wrong <= 4
+        assert found >= 30
+
+    def test_no_number_is_likely_for_noise(self, rng):
+        X, y = rng.standard_normal((60, 20)), rng.standard_normal((60, 4))
+        assert SparseRegressor(nonnegative=True).fit(X, y).support_.sum() <= 1
+
     @pytest.mark.parametrize(("features", "relevant"), [(6, 5), (20, 19)])
     def test_most_features_matter(self, features, relevant):
         """There are few subsets of nearly all features, which is no reason to take all of them."""

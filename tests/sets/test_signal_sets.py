@@ -172,6 +172,39 @@ class TestRecovery:
         assert result.x.dtype == np.float32
         assert sparsect.snr_db(x, result.x * norms).min() > 30
 
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("options", [{}, {"refit": True}, {"polish": True}, {"method": "subspace-pursuit"}])
+    def test_bounds_hold_exactly(self, rng, dtype, options):
+        Phi, x = rng.standard_normal((20, 40)), np.zeros((100, 40))
+        for row in x:
+            row[rng.choice(40, 5, replace=False)] = rng.choice([0.7, -0.3], 5)
+        y = x @ Phi.T + 0.05 * rng.standard_normal((100, 20))
+        chosen = sets.Sparse(5, low=-0.3, high=0.7)
+        found = recover(Phi.astype(dtype), y.astype(dtype), chosen, check_fit=False, **options).x
+        assert ((found >= dtype(-0.3)) & (found <= dtype(0.7))).all()
+        assert (found == dtype(0.7)).any()
+
+    @pytest.mark.parametrize("method", ["omp", "ormp", "auto"])
+    def test_small_rows_beside_large_ones_within_bounds(self, rng, method):
+        Phi, x = rng.standard_normal((30, 60)), np.zeros((2, 60))
+        x[:, [3, 9, 40]] = [1.0, 2.0, 1.5]
+        y = x @ Phi.T * np.array([[1.0], [1e-18]])
+        found = recover(Phi, y, sets.Sparse(3, low=-5.0, high=5.0), method).x
+        np.testing.assert_allclose(found[1] * 1e18, x[1], atol=1e-6)
+
+    @pytest.mark.parametrize("method", ["annealed-difference-map", "difference-map", "auto"])
+    def test_columns_of_zeros_in_groups(self, rng, method):
+        Phi, x = rng.standard_normal((30, 60)), np.zeros(60)
+        x[[3, 4, 30]], Phi[:, [5, 31]] = 1, 0
+        found = recover(Phi, Phi @ x, sets.GroupSparse(2, groups=np.arange(60) // 3), method)
+        assert not found.support[[5, 31]].any()
+        assert found.support[[3, 4, 30]].all()
+
+    @pytest.mark.parametrize("size", [0, sets.GroupSparse(0, np.arange(40) // 2)])
+    def test_no_nonzeros_of_complex_data(self, rng, size):
+        Phi = rng.standard_normal((20, 40)) * np.complex64(1 + 1j)
+        assert recover(Phi.astype(np.complex64), Phi[:, 0].astype(np.complex64), size, check_fit=False).x.dtype == "c8"
+
     def test_the_constraint_helps(self):
         problem = sparsect.random_problem(100, 250, 55, batch=20, rng=3)
         x = np.abs(problem.x)
@@ -703,6 +736,16 @@ class TestMissingData:
         std[~mask] = np.nan
         with pytest.raises(InputError, match="noise_std` must have finite entries only"):
             recover(Phi, y, 8, "omp", mask=mask, noise_std=std)
+
+    def test_a_covariance_where_nothing_was_measured(self, rng):
+        problem = sparsect.random_problem(20, 40, 3, snr_db=20, rng=rng)
+        mask, covariance = np.arange(20) < 2, 1e-6 * (np.eye(20) + 0.5)
+        known = recover(problem.Phi, problem.y, 3, noise_std=covariance, mask=mask)
+        covariance[mask] = covariance[:, mask] = np.nan
+        found = recover(problem.Phi, problem.y, 3, noise_std=covariance, mask=mask)
+        np.testing.assert_array_equal(found.x, known.x)
+        with pytest.raises(InputError, match=r"`noise_std` must have finite entries only"):
+            recover(problem.Phi, problem.y, 3, noise_std=covariance, mask=np.arange(20) < 1)
 
     def test_warnings_are_those_without_a_mask(self, rng):
         """Single precision allows a larger residual, and deviations count in units of columns of norm 1."""

@@ -7,8 +7,11 @@ import pytest
 import scipy.sparse.linalg
 
 import sparsect
-from sparsect import Automatic, sets
+from sparsect import Automatic, InputError, sets
+from sparsect.operators.dense import DenseOperator
+from sparsect.operators.least_squares import refit
 from sparsect.operators.polishing import polish
+from sparsect.solvers.automatic.plan import is_random_like
 from sparsect.solvers.automatic.rank_aware import rank_aware
 
 pytestmark = pytest.mark.numerical
@@ -269,6 +272,97 @@ def test_checkpoints_of_every_precision(rng, tmp_path, dtype):
     for iterations in (20, 40):
         result = sparsect.recover(Phi, y, 4, max_iter=iterations, checkpoint=tmp_path / "run.npz")
     assert result.x.dtype == dtype
+
+
+def nested_boxes(m):
+    """Boxes of widths that double, which begin at multiples of half their width."""
+    widths = 2 ** np.arange(int(np.log2(m)) + 1)
+    return np.array(
+        [np.repeat([0.0, 1.0, 0.0], [a, w, m - a - w]) for w in widths for a in range(0, m - w + 1, max(1, w // 2))]
+    ).T
+
+
+class TestStructureWithFewMeasurements:
+    """Cosines that random vectors may have, too, but in far more pairs of columns."""
+
+    def test_random_matrices_are_random_like(self, rng):
+        for m, n in ((49, 400), (64, 184), (100, 300), (60, 1000)):
+            Phi = rng.standard_normal((m, n))
+            assert is_random_like(sparsect.as_operator(Phi))
+            assert is_random_like(sparsect.as_operator(Phi + 1j * rng.standard_normal((m, n))))
+
+    def test_others_are_not(self):
+        assert not is_random_like(sparsect.as_operator(nested_boxes(64)))
+        fourier = np.exp(2j * np.pi * np.arange(64)[:, None] * np.arange(128) / 128)
+        assert not is_random_like(sparsect.as_operator(fourier))
+
+    @pytest.mark.parametrize("sparsity", [3, "auto"])
+    def test_their_supports_are_sampled(self, rng, sparsity):
+        x, y = measured(rng, nested_boxes(64), 3, 0.03, batch=20)
+        result = sparsect.recover(nested_boxes(64), y, sparsity)
+        assert "messages" not in result.source
+        assert np.median(sparsect.snr_db(x, result.x)) > 30
+
+    def test_a_wrong_pursuit_is_not_certain(self, rng):
+        """Cosines twice too fine: exchanging single columns leaves pursuits at wrong supports."""
+        Phi = np.cos(np.pi / 120 * (np.arange(60)[:, None] + 0.5) * np.arange(120))
+        x, y = measured(rng, Phi, 8, 0.056, batch=200)
+        result = sparsect.recover(Phi, y, 8, check_fit=False)
+        direct = result.source == "direct"
+        wrong = result.residual_norm > 1.5 * np.linalg.norm(y - x @ Phi.T, axis=1)
+        assert not (direct & wrong).any()
+
+
+class TestManyColumns:
+    @pytest.fixture(autouse=True)
+    def no_gram_matrix(self, monkeypatch):
+        def refuse(self):
+            raise MemoryError
+
+        for name in ("gram_matrix", "double_gram_matrix"):
+            plain = vars(DenseOperator)[name]
+            small = property(lambda self, plain=plain: plain.func(self) if self.shape[1] <= 2000 else refuse(self))
+            monkeypatch.setattr(DenseOperator, name, small)
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+    def test_one_nonzero_is_the_best_column(self, rng, dtype):
+        Phi = (rng.standard_normal((30, 9000)) * rng.uniform(0.1, 10, 9000)).astype(dtype)
+        if dtype == np.complex128:
+            Phi = Phi + 1j * rng.standard_normal(Phi.shape)
+        y = Phi[:, [5, 700]].T + 0.5 * rng.standard_normal((2, 30)) * np.linalg.norm(Phi[:, [5, 700]], axis=0)[:, None]
+        result = sparsect.recover(Phi, y, 1, check_fit=False)
+        best = np.argmax(np.abs(y @ Phi.conj()) / np.linalg.norm(Phi, axis=0), axis=1)
+        assert [np.flatnonzero(row).tolist() for row in result.x] == [[place] for place in best]
+        np.testing.assert_allclose(np.sum(result.inclusion_probability, axis=1), 1, rtol=1e-6)
+
+    @pytest.mark.parametrize("noise", [0.0, 0.3])
+    def test_several(self, rng, noise):
+        Phi = rng.standard_normal((60, 17000))
+        y = measured(rng, Phi, 3, noise, batch=3)[1]
+        result = sparsect.recover(Phi, y, 3, refit=True, max_iter=200)
+        for row, found in zip(y, result.x, strict=True):
+            support = np.flatnonzero(found)
+            best = np.linalg.lstsq(Phi[:, support], row, rcond=None)[0]
+            np.testing.assert_allclose(found[support], best, rtol=1e-6)
+
+    def test_fits_in_parts(self, rng):
+        """Rows without nonzeros, and more rows than fit into one part."""
+        Phi, x = rng.standard_normal((20, 9000)), np.zeros((200, 9000))
+        for row in x[1:]:
+            row[rng.choice(9000, 5, replace=False)] = 1
+        y = rng.standard_normal((200, 20))
+        fitted = refit(sparsect.as_operator(Phi), y, x)
+        assert not fitted[0].any()
+        for row in (1, 100, 199):
+            support = np.flatnonzero(x[row])
+            np.testing.assert_allclose(fitted[row, support], np.linalg.lstsq(Phi[:, support], y[row], rcond=None)[0])
+            assert np.count_nonzero(fitted[row]) == 5
+
+
+def test_columns_whose_products_do_not_fit_into_memory():
+    Phi = np.broadcast_to(np.float64(1.0), (2, 4_000_000))
+    with pytest.raises(InputError, match=r"`Phi` must fit into half of memory, .* all pairs of its 4000000 columns"):
+        sparsect.as_operator(Phi).gram_matrix  # noqa: B018
 
 
 def test_phi_of_zeros():

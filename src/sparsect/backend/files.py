@@ -339,15 +339,17 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise reject(str(path), found, "a regular file")
 
 
-def check_size(path: str | os.PathLike[str], size: int) -> None:
-    """Check that the contents of a file fit into memory, before they are read.
+def check_size(path: str | os.PathLike[str], size: int, hint: str = "") -> None:
+    """Check that the contents of a file, or what is computed from an argument, fit into memory beforehand.
 
     Parameters
     ----------
     path : str or path-like
-        The file, for the error.
+        The file or argument, for the error.
     size : int
-        Size of its contents in bytes.
+        Size of the arrays in bytes.
+    hint : str, optional
+        A sentence that suggests what to do.
 
     Raises
     ------
@@ -357,4 +359,4 @@ def check_size(path: str | os.PathLike[str], size: int) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**36
     if size > memory // 2:
         limit = f"half of memory, {memory / 2**31:.1f} GiB"
-        raise reject(str(path), f"arrays of {size / 2**30:.1f} GiB", f"fit into {limit}")
+        raise reject(str(path), f"arrays of {size / 2**30:.1f} GiB", f"fit into {limit}", hint)

@@ -188,6 +188,26 @@ class Operator(ABC):
         """Largest absolute cosine between two columns of Phi, for dense operators only."""
         raise NotImplementedError
 
+    def among(self, columns: IntArray) -> Operator:
+        """Return the operator of some of the columns, for dense operators only.
+
+        Parameters
+        ----------
+        columns : array of int
+            Their numbers.
+
+        Returns
+        -------
+        Operator
+            An operator of shape (m, number of columns).
+        """
+        raise NotImplementedError
+
+    @property
+    def similar(self) -> tuple[int, int]:
+        """How many pairs of columns are similar, and how many were compared, for dense operators only."""
+        raise NotImplementedError
+
     @property
     def copies(self) -> IntArray:
         """The first of the columns that are multiples of each column, shape (n,), for dense operators only."""

@@ -23,10 +23,13 @@ from ..backend.arrays import (
     to_numpy,
 )
 from ..backend.checks import real_number, reject
+from ..backend.files import check_size
 from ..backend.norms import conj, row_norms
 from .base import Operator
 from .pseudo_inverse import PseudoInverse, SingularVectors
 
+# Columns with a larger cosine are similar.
+SIMILAR = 0.5
 # Number of columns whose cosines with all others are computed to estimate the coherence.
 COMPARED = 256
 # The largest number of columns that are compared with each other to find copies.
@@ -116,13 +119,24 @@ class DenseOperator(Operator):
     def nonzero_columns(self) -> Operator:
         """Phi without its columns of zeros; the operator itself if it has none, or nothing else."""
         kept = np.flatnonzero(self.column_norms > 0)
-        if kept.size in (0, self.shape[1]):
-            return self
-        return DenseOperator(take_rows(self.Phi.T, kept).T, self.rank_tol)
+        return self if kept.size in (0, self.shape[1]) else self.among(kept)
+
+    def among(self, columns: IntArray) -> Operator:
+        """Return the operator of some of the columns."""
+        return DenseOperator(take_rows(self.Phi.T, columns).T, self.rank_tol)
 
     @cached_property
     def coherence(self) -> float:
         """Largest absolute cosine between two columns of Phi, estimated from 256 of them where there are more."""
+        return self._cosines[0]
+
+    @property
+    def similar(self) -> tuple[int, int]:
+        """How many pairs of columns have an absolute cosine above 0.5, and how many pairs were compared."""
+        return self._cosines[1:]
+
+    @cached_property
+    def _cosines(self) -> tuple[float, int, int]:
         start = time.perf_counter()
         xp, norms, n = namespace(self.Phi), self.column_norms, self.shape[1]
         chosen = np.unique(np.linspace(0, n - 1, min(n, COMPARED)).astype(np.int64))
@@ -131,8 +145,9 @@ class DenseOperator(Operator):
         cosines[np.arange(chosen.size), chosen] = 0
         with np.errstate(divide="ignore", invalid="ignore"):
             cosines /= norms * norms[chosen, None]
+        cosines[~np.isfinite(cosines)] = 0
         self._seconds += time.perf_counter() - start
-        return float(np.max(cosines, where=np.isfinite(cosines), initial=0.0))
+        return float(cosines.max()), int(np.count_nonzero(cosines > SIMILAR)), cosines.size
 
     @cached_property
     def copies(self) -> IntArray:
@@ -170,10 +185,16 @@ class DenseOperator(Operator):
     @cached_property
     def gram_matrix(self) -> Array:
         """Gram matrix Phi^H Phi, shape (n, n), computed on first use and cached."""
+        self._check_memory()
         start = time.perf_counter()
         gram = self._conjugate.T @ self.Phi
         self._seconds += time.perf_counter() - start
         return gram
+
+    def _check_memory(self) -> None:
+        n = self.shape[1]
+        hint = f"This method needs the products of all pairs of its {n} columns; 'vamp' and 'aiht' do not."
+        check_size("Phi", (16 if is_complex(self.Phi) else 8) * n * n, hint)
 
     @cached_property
     def columns(self) -> Array:
@@ -185,6 +206,7 @@ class DenseOperator(Operator):
         """Gram matrix computed in double precision, whatever the dtype of Phi."""
         if not is_single(self.Phi):
             return self.gram_matrix
+        self._check_memory()
         xp = namespace(self.Phi)
         start = time.perf_counter()
         wide = xp.astype(self.Phi, xp.complex128 if is_complex(self.Phi) else xp.float64)

@@ -6,7 +6,9 @@ gradients if entries have bounds.
 
 from __future__ import annotations
 
-from ..backend.arrays import Array, namespace, real_dtype
+import numpy as np
+
+from ..backend.arrays import Array, from_numpy, namespace, real_dtype, to_numpy
 from ..backend.norms import norm, squared_norm
 from ..kernels.fitting import corrects_rounding, fit, fit_bounded
 from ..kernels.thresholding import Structure, project
@@ -14,6 +16,8 @@ from .base import Operator
 from .pseudo_inverse import ConjugateGradients
 from .repeated import split
 
+# With more columns, the products of all pairs take too much memory. Fits then use this many columns at a time.
+MANY, USED = 8192, 512
 # Iterations of projected gradients, and of the power method that determines their step.
 GRADIENTS, POWER = 300, 20
 
@@ -39,7 +43,9 @@ def on_support(operator: Operator, y: Array, support: Array) -> Array:
         parts = _as_rows(y, operator.times), _as_rows(support, operator.times)
         fitted = on_support(operator.inner, *parts)
         return namespace(y).reshape(fitted, support.shape)
-    return fit(operator, y, support) if operator.is_dense else _by_conjugate_gradients(operator, y, support)
+    if not operator.is_dense:
+        return _by_conjugate_gradients(operator, y, support)
+    return fit(operator, y, support) if operator.shape[1] <= MANY else _in_parts(operator, y, support)
 
 
 def refit(operator: Operator, y: Array, x: Array, structure: Structure | None = None) -> Array:
@@ -65,7 +71,7 @@ def refit(operator: Operator, y: Array, x: Array, structure: Structure | None = 
         The debiased signals.
     """
     if structure is not None and structure.bounded:
-        if operator.is_dense:
+        if operator.is_dense and operator.shape[1] <= MANY:
             return fit_bounded(operator, y, structure.clipped(x), structure)
         return _by_projected_gradients(operator, y, structure.clipped(x), structure)
     support = x != 0
@@ -77,6 +83,26 @@ def refit(operator: Operator, y: Array, x: Array, structure: Structure | None = 
     fitted = project(fitted, structure)
     better = norm(operator.forward(fitted) - y) < norm(operator.forward(x) - y)
     return namespace(x).where(better[:, None], fitted, x)
+
+
+def _in_parts(operator: Operator, y: Array, support: Array) -> Array:
+    """Fit a few rows at a time, with the columns in their supports only."""
+    xp, used, n = namespace(y), to_numpy(support), operator.shape[1]
+    rows = max(1, USED // int(used.sum(axis=1).max(initial=1)))
+    parts = []
+    for start in range(0, max(y.shape[0], 1), rows):
+        some = slice(start, start + rows)
+        columns = np.flatnonzero(used[some].any(axis=0))
+        if not columns.size:
+            parts.append(xp.zeros_like(support[some, :], dtype=y.dtype))
+            continue
+        fitted = fit(operator.among(columns), y[some, :], from_numpy(used[some][:, columns], support))
+        # The other columns are taken from a zero at the end.
+        places = np.full(n, columns.size)
+        places[columns] = np.arange(columns.size)
+        padded = xp.concat([fitted, xp.zeros_like(fitted[:, :1])], axis=1)
+        parts.append(xp.take(padded, from_numpy(places, y), axis=1))
+    return xp.concat(parts)
 
 
 def _as_rows(array: Array, times: int) -> Array:

@@ -93,7 +93,9 @@ class Snapshot:
     @cached_property
     def x(self) -> Array:
         """The solver's estimate of each row, shape (batch, n), or (batch, times, n) for joint supports."""
-        return self._shaped(self._run.units.original(self._estimate))
+        found = self._run.units.original(self._estimate)
+        # Scaling rounds, also what is at a bound.
+        return self._shaped(self._run.problem.structure.clipped(found))
 
     def _shaped(self, rows: Array) -> Array:
         """Separate the times of signals with joint supports."""

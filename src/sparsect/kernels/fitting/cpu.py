@@ -173,7 +173,8 @@ def fit_bounded(first, last, gram, b, start, low, high, ridge, out):
                     if length < step:
                         step, hit = length, i
             for p in range(size):
-                z[free[p]] += step * (t[p] - z[free[p]])
+                # A start far larger than the fit must leave no rounding error behind.
+                z[free[p]] = t[p] if step == 1.0 else z[free[p]] + step * (t[p] - z[free[p]])
             if hit >= 0:
                 below, above = low[places[hit]], high[places[hit]]
                 z[hit] = below if z[hit] - below < above - z[hit] else above

@@ -66,7 +66,7 @@ def of_messages(
     certain = xp.where(found, xp.astype(x != 0, unknown.dtype), unknown)
     exact = xp.where(found, xp.zeros_like(unknown), unknown)
     corrected = xp.where(is_mean & sound, xp.astype(share, single) * x, x)
-    inclusion, deviation = xp.astype(share * active, single), xp.astype(spread, single)
+    inclusion, deviation = xp.clip(xp.astype(share * active, single), 0.0, 1.0), xp.astype(spread, single)
     return corrected, xp.where(rows, inclusion, certain), xp.where(rows, deviation, exact)
 
 

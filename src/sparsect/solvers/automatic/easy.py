@@ -18,8 +18,9 @@ ROUNDS = 8
 EXACT = 0.1
 # The expected number of nonzeros that belong elsewhere, up to which a row is easy: for each nonzero, and at most.
 DOUBT = 0.05, 1.0
-# Columns whose cosine with another one is above this may have been mistaken for it.
-COHERENT = 0.7
+# Columns whose cosine with another one is above this may have been mistaken for it. Cosines that are twice too fine
+# have 0.64.
+COHERENT = 0.5
 # Only rows with at most this many nonzeros for each measurement are tried.
 SPARSE = 0.25
 

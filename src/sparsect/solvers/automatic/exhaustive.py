@@ -13,9 +13,12 @@ from ..support_sampler import noise_floor
 from .easy import Easy
 from .most_probable import WORSE, mean_given_support
 
+# With more columns, only so many are looked at: others are far less probable places of the one nonzero.
+MANY, BEST = 8192, 1024
+
 
 def solve_exactly(problem: Problem) -> Easy:
-    """Solve all rows by looking at all supports.
+    """Solve all rows by looking at all supports; if Phi has very many columns, of those that correlate most with y.
 
     The entries of x are zero or normal, and so is the noise; their variances are the most likely ones. The answer is
     the posterior mean with its s largest entries. If these do not explain y, because columns are almost the same and
@@ -31,6 +34,23 @@ def solve_exactly(problem: Problem) -> Easy:
     Easy
         The solutions; rows are not solved if all columns depend on each other.
     """
+    operator, (batch, n) = problem.operator, (problem.batch, problem.operator.shape[1])
+    if n <= MANY:
+        return _look_at_all(problem)
+    norms = np.where(operator.column_norms > 0, operator.column_norms, np.inf)
+    cosines = np.abs(to_numpy(operator.adjoint(problem.y))) / norms
+    deviation, inclusion, solved = np.zeros((batch, n)), np.zeros((batch, n)), np.zeros(batch, dtype=bool)
+    x = np.zeros((batch, n), dtype=to_numpy(problem.y).dtype)
+    for row in range(batch):
+        columns = np.sort(np.argpartition(-cosines[row], BEST)[:BEST])
+        some = _look_at_all(problem.take(np.array([row])).on(operator.among(columns)))
+        x[row, columns], solved[row] = some.x[0], some.solved[0]
+        deviation[row, columns], inclusion[row, columns] = some.deviation[0], some.inclusion[0]
+    return Easy(x, deviation, inclusion, solved)
+
+
+def _look_at_all(problem: Problem) -> Easy:
+    """Solve all rows by looking at all supports."""
     operator, s, m = problem.operator, problem.sparsity, problem.operator.shape[0]
     gram, squares = (to_numpy(array) for array in gram_in_memory(operator))
     b, energy = (to_numpy(array) for array in correlations(operator, problem.y))

@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from ...backend.arrays import is_complex
+from ...operators import Operator
+from ...operators.dense import SIMILAR
 from ...problems import Problem
 
-# Phi is like a random matrix if no two columns have a larger cosine than this, or than this multiple of the largest
-# cosine that is to be expected among as many random vectors.
-COHERENT, EXPECTED, HIGHEST = 0.5, 1.25, 0.9
+# Phi is like a random matrix if no two columns are similar. With few measurements, some random vectors are, too. Then
+# the largest cosine may be this multiple of the largest one to be expected, but at most the second number, and the number
+# of similar pairs may be this multiple of the expected one, and so many more.
+EXPECTED, HIGHEST, MORE, PAIRS = 1.25, 0.9, 2.0, 5
 # Supports are sampled if s^2 is at most this multiple of m: beyond, sweeps are too expensive.
 SAMPLED = {"recovery": 64.0, "approximation": 16.0}
-# The largest number of columns whose Gram matrix is kept in memory.
-COLUMNS = 8192
+# The largest number of columns whose Gram matrix is kept in memory, where it takes 2 GiB.
+COLUMNS = 16384
 # What messages neglect vanishes only as Phi grows. Even if Phi is like a random matrix, supports are sampled with up to
 # the first number of measurements, and in rows that messages have not explained up to the second.
 FEW, MODERATE = 48, 128
@@ -118,8 +122,31 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     (m, n), s = operator.shape, A.size // problem.operator.times
     if not 0 < s < m or s * s > SAMPLED[goal] * m or n > COLUMNS:
         return SEARCH_ONLY
-    random = min(HIGHEST, max(COHERENT, EXPECTED * math.sqrt(2 * math.log(n * n) / m)))
     # Columns that are orthogonal, or zero, are no task for chains.
-    if goal == "recovery" and operator.coherence <= (random if m > FEW else 0.0):
+    if goal == "recovery" and (is_random_like(operator) if m > FEW else operator.coherence == 0):
         return STAGES["check"] if FEW < m <= MODERATE else SEARCH_ONLY
     return STAGES[goal]
+
+
+def is_random_like(operator: Operator) -> bool:
+    """Whether the cosines between columns of Phi are as small as those of random vectors.
+
+    Parameters
+    ----------
+    operator : Operator
+        A dense operator.
+
+    Returns
+    -------
+    bool
+        False if columns resemble each other.
+    """
+    if operator.coherence <= SIMILAR:
+        return True
+    m, n = operator.shape
+    if operator.coherence > min(HIGHEST, EXPECTED * math.sqrt(2 * math.log(n * n) / m)):
+        return False
+    # Cosines of random vectors are normal with variance 1/m, and so are the parts of complex ones with half of that.
+    share = math.exp(-m * SIMILAR**2) if is_complex(operator.Phi) else math.erfc(SIMILAR * math.sqrt(m / 2))
+    similar, compared = operator.similar
+    return similar <= MORE * share * compared + 2 * PAIRS

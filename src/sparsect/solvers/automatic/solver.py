@@ -165,7 +165,7 @@ class Automatic(Solver):
         y = problem.y
         none = np.zeros((problem.batch, problem.operator.shape[1]))
         nothing = not sum(problem.structure.counts)
-        easy = Easy(none, none, none, np.full(problem.batch, nothing))
+        easy = Easy(none.astype(to_numpy(y).dtype), none, none, np.full(problem.batch, nothing))
         if problem.structure.plain and self.goal == "recovery" and problem.operator.is_dense and not nothing:
             easy = solve_easy(problem)
             if not easy.solved.all() and few_supports(*problem.operator.shape, problem.sparsity):
