@@ -243,8 +243,8 @@ class Problem:
         norms = None if operator is given else np.where(given.column_norms > 0, given.column_norms, 1)
         with np.errstate(over="ignore"):
             # What is found for columns of zeros, in groups with others, is rounding noise.
-            factors = None if norms is None else np.where(given.column_norms > 0, 1 / norms, 0.0)
-            of_columns = None if factors is None else xp.astype(from_numpy(factors, like), real_dtype(like))
+            inverse = None if norms is None else np.where(given.column_norms > 0, 1 / norms, 0.0)
+            of_columns = None if inverse is None else xp.astype(from_numpy(inverse, like), real_dtype(like))
         if norms is not None and not bool(xp.all(xp.isfinite(of_columns))):
             got = f"a column of norm {norms.min():g}, whose coefficient leaves the range of {like.dtype}"
             raise reject("Phi", got, "have columns of zeros, or of norms nearer to 1")
