@@ -12,8 +12,8 @@ from ...operators.dense import SIMILAR
 from ...problems import Problem
 
 # Phi is like a random matrix if no two columns are similar. With few measurements, some random vectors are, too. Then
-# the largest cosine may be this multiple of the largest one to be expected, but at most the second number, and there may
-# be so many times as many similar pairs as are to be expected, and so many more.
+# the largest cosine may be this multiple of the largest expected one, but at most the second number, and the number of
+# similar pairs may be this multiple of the expected number, and so many more.
 EXPECTED, HIGHEST, MORE, PAIRS = 1.25, 0.9, 2.0, 5
 # Supports are sampled if s^2 is at most this multiple of m: beyond, sweeps are too expensive.
 SAMPLED = {"recovery": 64.0, "approximation": 16.0}
