@@ -44,7 +44,7 @@ class Problem:
     noise_norm : float or array, shape (batch,), optional
         Norm of the noise, one number for all rows or one for each row; None if unknown.
     x : array, shape (n,) or (batch, n), optional
-        The true signals where they are known, for measuring errors.
+        The true signals if they are known, for measuring errors.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Problem:
     single : bool
         Whether y was given as one vector.
     structure : Structure
-        What x may look like, in the form in which solvers use it.
+        The set that contains x, in the form that solvers use.
     times : int or None
         The number of measurements with the same support, for a JointSparse set. A row of y then consists of all of
         them, and ``operator`` applies Phi to each.
@@ -296,7 +296,7 @@ class Units:
     columns : array, or None
         Further factors of x, one for each column of the scaled problem; None stands for 1.
     kept : array of bool, shape (n,), or None
-        The columns that the scaled problem has; None stands for all.
+        The columns that the scaled problem keeps; None stands for all.
     sign : int
         A further factor of x and y.
     """

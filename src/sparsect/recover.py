@@ -78,7 +78,7 @@ def recover(
         (also as the size of a Sparse, GroupSparse or JointSparse set) requires the default method or the annealed
         Difference Map and determines the number for each signal: if ``noise_norm`` is given, the smallest number with
         which a search for the best fit reaches it (the residual of x, which is recovered with this number, may be
-        larger), otherwise the number that explains y best in view of the noise.
+        larger), otherwise the most likely number.
     method : str or Solver, optional
         A name from ``sparsect.METHODS`` or a configured solver such as ``DifferenceMap(beta=0.5)``. The default,
         ``'auto'``, chooses and combines methods according to Phi and y; see :class:`Automatic`. The goal of ``'auto'``
@@ -93,11 +93,11 @@ def recover(
     noise_std : float or array, shape (m,) or (m, m), optional
         The standard deviation of the noise of each measurement, or its covariance matrix. Phi and y are multiplied by a
         matrix W that makes the noise white with variance 1; ``noise_norm`` and ``result.residual_norm`` then refer to
-        W y. The level of the noise is estimated nevertheless, so that only ratios of deviations matter, unless you also
-        give ``noise_norm``, which is about sqrt(m).
+        W y. The level of the noise is still estimated, so that only ratios of deviations matter, unless you also give
+        ``noise_norm``, which is about sqrt(m).
     mask : array of bool, shape (m,) or (batch, m), optional
-        True where y was not measured (with a joint support: at no time); what y contains there does not matter. Each
-        row is fitted to the rest. Rows with the same mask are solved together.
+        True where y was not measured (with a joint support, at any time); the values of y there are ignored. Each row
+        is fitted to the other measurements. Rows with the same mask are solved together.
     data : DataSet or object, optional
         The set B of points that agree with the data, for the Difference Map (the default method if this is given) and
         the Alternating Map: ``sets.Affine()``, ``sets.Ball()``, ``sets.Relaxed(alpha)``, or an object of your own with
@@ -143,7 +143,7 @@ def recover(
         approximation with few nonzeros, however large its residual is.
     device : str, optional
         Where to compute: "cpu", "cuda", one of several GPUs as in "cuda:1", or "auto" for a GPU if there is one and the
-        method runs on it. If y is in main memory, so is the result. Default: where y is.
+        method runs on it. If y is in main memory, so is the result. The default is the device of y.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def _solver(method: MethodName | Solver, data: Any) -> Solver:
 
 
 def _check_own_data(solver: Solver, given: Mapping[str, bool]) -> None:
-    """Reject what has no meaning with a data set of the user's own."""
+    """Reject options that have no meaning with a data set of the user's own."""
     if solver.scales_columns:
         return
     for name, present in given.items():

@@ -42,10 +42,12 @@ ALMOST_EQUAL = 0.99
 RIDGES = 10
 # A chain that fills this part of its slots would take more if it had them.
 CROWDED = 0.9
-# Groups are added until their likelihood has not risen for so many of them.
+# Groups are added until their likelihood has not risen for so many of them. With two, many small groups were missed
+# beside large ones.
 PATIENCE = 4
 # Another number of nonzeros is taken if its log-likelihood is higher by this, or if the log-probability of one of its
-# supports is higher than the average of a chain by the second number.
+# supports is higher than the average of a chain by the second number. On sums of decays, x is 1.0 dB worse than with a
+# known number of nonzeros, and 5.8 dB worse if 10 is the second number.
 SURELY, PROBABLY = 10.0, 5.0
 # With more nonzeros for each measurement, a chain may have explained noise.
 MANY = 0.25

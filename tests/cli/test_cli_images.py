@@ -98,7 +98,7 @@ class TestReconstruct:
         (tmp_path / "original.png").write_bytes(before)
         done = called("reconstruct", "original.png", "--method", "omp", "-s", 3, "--width", 30, "--out", ".")
         assert done.returncode == 2
-        assert "would be overwritten" in done.stderr
+        assert "would overwrite the input" in done.stderr
         assert (tmp_path / "original.png").read_bytes() == before
 
     def test_errors(self, called, photographs, tmp_path):
@@ -332,7 +332,7 @@ class TestRestore:
         for refused in (arguments, ("reconstruct", "photos/0.png", "--method", "omp", "-s", 3, "--out", ".")):
             done = called(*refused)
             assert done.returncode == 2, done.stdout
-            assert "index.html, which sparsect has not written, would be overwritten" in done.stderr
+            assert "would overwrite index.html, which sparsect has not written" in done.stderr
         assert (tmp_path / "index.html").read_text() == "<!doctype html><title>mine</title>"
         assert {path.name for path in tmp_path.iterdir()} == {"photos", "index.html"}
         assert called(*arguments, "--no-page").returncode == 0
@@ -402,9 +402,9 @@ class TestRestore:
             (("denoise", "photos/0.png", "--sigma", 25), "25 of 255 is 0.098"),
             (("denoise", "photos/0.png", "--sigma", "25/x"), "a number or a fraction"),
             (("denoise", "photos/0.png", "--quality", "good"), "--quality` must be one of"),
-            (("denoise", "photos/0.png", "--out", "photos/0.png"), "would be overwritten"),
+            (("denoise", "photos/0.png", "--out", "photos/0.png"), "would overwrite the input"),
             (("denoise", "photos/0.png", "--out", "clean.txt"), "a name that ends in .png"),
-            (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would be overwritten"),
+            (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would overwrite the"),
             (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
             (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
@@ -419,7 +419,7 @@ class TestRestore:
             (("inpaint", "photos/0.png", "--mask", "photos/1.png"), "of the pixels are neither"),
             (("inpaint", "photos/0.png", "--mask", "pale.png"), "67% of the pixels are neither"),
             (("inpaint", "photos/0.png", "--mask", "strokes.png"), "got an image with transparent pixels"),
-            (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would be overwritten"),
+            (("inpaint", "photos/0.png", "--mask", "small.png", "--out", "small.png"), "would overwrite the input"),
         ):
             done = called(*arguments)
             assert done.returncode == 2, done.stdout

@@ -53,8 +53,8 @@ def path_name(name: str, value: Any) -> str:
     return path
 
 
-def is_no_file(name: str) -> bool:
-    """Return whether a text is the name of no file and has no extension, so that another kind of name may be meant.
+def may_be_another_name(name: str) -> bool:
+    """Whether a text may be something other than a file name: no such file exists, and it has no extension.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def is_no_file(name: str) -> bool:
     Returns
     -------
     bool
-        True if neither a file of this name exists, nor the name has an extension.
+        True if there is no file of this name and the name has no extension.
     """
     return not os.path.splitext(name)[1] and not os.path.exists(name)
 

@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--port", type=int, default=8117, show_default=True, help="The port; 0 for any that is free.")
+@click.option("--port", type=int, default=8117, show_default=True, help="The port; 0 for any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page in a browser.")
 @click.option(

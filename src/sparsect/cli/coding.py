@@ -35,8 +35,8 @@ Examples:
     "--sparsity",
     "-s",
     type=int,
-    help="Maximum number of atoms per signal.  [default: that for which the dictionary was learned, or a quarter of "
-    "the numbers of a signal]",
+    help="Maximum number of atoms per signal.  [default: the sparsity for which the dictionary was learned, or a "
+    "quarter of the signal's length]",
 )
 @click.option("--nonnegative", is_flag=True, help="Find codes without negative entries.")
 @click.option("--method", "-m", default=METHOD, show_default=True, help=f"One of: {NAMES}.")

@@ -159,7 +159,7 @@ def device_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--memory",
             type=float,
-            help="GPU memory in GiB for the signals coded at a time.  [default: 0.8 of the free memory]",
+            help="GPU memory in GiB for the signals coded at one time.  [default: 0.8 of the free memory]",
         ),
         click.option("--precision", help=f"Precision of products on a GPU: {', '.join(PRECISIONS)}.  [default: auto]"),
         device_option,
@@ -263,7 +263,7 @@ def check_overwriting(inputs: Iterable[str | None], outputs: Iterable[Path]) -> 
     taken = {os.path.realpath(name) for name in inputs if name is not None}
     for path in outputs:
         if os.path.realpath(path) in taken:
-            raise reject("--out", f"a place where the input {path} would be overwritten", "another place")
+            raise reject("--out", f"a name whose output would overwrite the input {path}", "another name")
 
 
 def table_of(title: str, head: Sequence[str], lines: list[list[str]]) -> Table:

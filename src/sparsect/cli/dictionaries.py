@@ -64,7 +64,7 @@ COLUMNS = {
     "--sparsity",
     "-s",
     type=int,
-    help="Maximum number of nonzeros per code.  [default: a tenth of the numbers of a patch]",
+    help="Maximum number of nonzeros per code.  [default: a tenth of the length of a patch]",
 )
 @click.option(
     "--objective",
@@ -73,8 +73,8 @@ COLUMNS = {
     help="l0: codes with at most --sparsity nonzeros; lp: codes with a penalty, as in the paper.",
 )
 @click.option("--colour", is_flag=True, help="Learn patches with red, green and blue instead of grey ones.")
-@click.option("--nonnegative-codes", is_flag=True, help="Codes without negative entries.")
-@click.option("--nonnegative-atoms", is_flag=True, help="Atoms without negative entries.")
+@click.option("--nonnegative-codes", is_flag=True, help="Learn with codes that have no negative entries.")
+@click.option("--nonnegative-atoms", is_flag=True, help="Learn atoms that have no negative entries.")
 @click.option(
     "--rounds",
     type=int,
@@ -88,12 +88,12 @@ COLUMNS = {
 @click.option(
     "--validation",
     metavar="FOLDER",
-    help="Photographs for the held-out error.  [default: one patch in 20, not used for training, where there are many]",
+    help="Photographs for the held-out error.  [default: one patch in 20, held out, if there are many]",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random generator.")
 @click.option("--about", metavar="TEXT", help="Description of the photographs, stored with the dictionary.")
 @click.option("--batch-size", type=int, help="Number of patches in a batch.  [default: 10,000; 200,000 on a GPU]")
-@click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="The dictionary.")
+@click.option("--out", metavar="FILE.npz", default="dictionary.npz", show_default=True, help="Output file.")
 @click.option("--plot", metavar="FILE.png", help="Write a plot of the atoms to this file (.png, .svg or .pdf).")
 @cluster_options
 @device_options
@@ -102,11 +102,12 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
     """Learn a dictionary from the photographs in FOLDER.
 
     The dictionary is written after every round. After Ctrl-C, the same command continues. A larger --rounds
-    continues a finished run if it comes with more passes over all patches, of which there is one for each eight rounds.
+    continues a finished run if it adds passes over all patches; there is one such pass for every eight rounds.
 
-    The table has relative errors and mean numbers of nonzeros. The held-out error is that of patches that are not used
-    for training; the dictionary with the smallest one is kept. Most rounds learn from mini-batches, and keep statistics
-    of that many patches in memory; 0 stands for a round over all patches.
+    The table shows relative errors and mean numbers of nonzeros. The held-out error is measured on patches that are not
+    used for training; the dictionary with the smallest held-out error is kept. Most rounds learn from mini-batches and
+    keep statistics of earlier patches in memory; the table shows the number of these patches, 0 for a round over all
+    patches.
     """
     if atoms > whole_number("--patches", options["patches"], 1):
         raise reject("--atoms", atoms, f"at most the number of patches, {options['patches']}")
@@ -191,10 +192,10 @@ def learn(folder: str, atoms: int, patch: int, out: str, cluster: Any, on_cluste
 @click.option("--out", metavar="FILE.html", help="The page.  [default: out/atoms-DICTIONARY.html]")
 @click.option("--plot", metavar="FILE.png", help="Write a plot of the atoms to this file (.png, .svg or .pdf).")
 def atoms(name: str | None, sort: str | None, out: str | None, plot: str | None) -> None:
-    """Show the atoms of DICTIONARY, a file or a name, on a page; without it, list the dictionaries of the package.
+    """Show the atoms of DICTIONARY, a file or a name, on a page; without it, list the dictionaries in the package.
 
-    The page shows all atoms, how often each one is used, the error of each round of learning, and where the dictionary
-    is from.
+    The page shows all atoms, how often each one is used, the error of each round of learning, and the origin of the
+    dictionary.
     """
     if name is None:
         Console().print(_listed())

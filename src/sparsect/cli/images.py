@@ -13,7 +13,7 @@ from rich.console import Console
 from .. import images
 from ..backend.arrays import Array
 from ..backend.checks import InputError, reject
-from ..backend.files import is_no_file
+from ..backend.files import may_be_another_name
 from ..backend.writing import replacing
 from ..dictionary import as_dictionary
 from ..dictionary.store import FEW
@@ -62,15 +62,16 @@ image_option = {
     "sparsities",
     type=int,
     multiple=True,
-    help="Maximum number of atoms per patch; repeatable.  [default: that for which the dictionary was learned, or half "
-    "as many as pixels; 20, 40 and 200 for the first sample]",
+    help="Maximum number of atoms per patch; repeatable.  [default: the sparsity for which the dictionary was learned, "
+    "or half the number of pixels; 20, 40 and 200 for the first sample]",
 )
 @click.option(
     "--method",
     "-m",
     "methods",
     multiple=True,
-    help=f"Repeatable; 'all' that suit images, or one of: {NAMES}.  [default: {METHOD}, all for the first sample]",
+    help=f"Repeatable; 'all' for all methods that suit images, or one of: {NAMES}.  [default: {METHOD}, all for the "
+    "first sample]",
 )
 @image_option["dictionary"]
 @click.option("--stride", type=int, help="Distance between adjacent patches in pixels.  [default: the side of a patch]")
@@ -89,8 +90,8 @@ def reconstruct(image: str | None, methods: tuple[str, ...], sparsities: tuple[i
 
     IMAGE is a file, or the name of a sample (chelsea, coffee, astronaut, rocket, camera). Without IMAGE, the sample
     chelsea is reconstructed with every method, in grey and 320 pixels wide, the size of the paper's photographs. With
-    several --sparsity, pictures and codes are in one folder for each. Codes are on the scale of IMAGE; in the pictures
-    of floating-point images with values above 1, the largest value is white.
+    several values of --sparsity, each has its own folder of pictures and codes. Codes are on the scale of IMAGE; in the
+    pictures of floating-point images with values above 1, the largest value is white.
     """
     dictionary = as_dictionary(options["dictionary"])
     numbers, atoms = dictionary.Phi.shape
@@ -214,7 +215,7 @@ def _named(methods: list[str]) -> dict[str, Solver]:
 def _photograph(image: str, width: int | None, grey: bool) -> tuple[str, Array]:
     """Return name and pixels of a file or a sample; samples are grey, and 320 pixels wide unless a width is given."""
     sampled = image in SAMPLES and not Path(image).exists()
-    if not sampled and is_no_file(image):
+    if not sampled and may_be_another_name(image):
         raise reject("IMAGE", repr(image), f"the name of a file, or one of {', '.join(SAMPLES)}")
     photograph = images.sample(image) if sampled else images.read_image(image)
     if grey or sampled:

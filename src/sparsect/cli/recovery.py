@@ -71,7 +71,7 @@ Examples:
 @click.option(
     "--groups",
     metavar="FILE",
-    help="Groups of entries of x: a whole number from 0 on for each entry. --sparsity is then the number of groups.",
+    help="The group of each entry of x, as whole numbers from 0. --sparsity is then the number of groups.",
 )
 @click.option(
     "--joint",
@@ -87,7 +87,7 @@ Examples:
 @click.option(
     "--noise-std",
     metavar="NUMBER|FILE",
-    help="Standard deviation of the noise: a number, or a file of m numbers, or of its covariance matrix (m x m). "
+    help="Standard deviation of the noise: a number, a file of m numbers, or a file of the covariance matrix (m x m). "
     "--noise-norm and residuals then refer to whitened data.",
 )
 @click.option("--alpha", type=float, help="Damping of the data projection (Relaxed), instead of a noise norm.")
@@ -242,7 +242,7 @@ def _size(option: str, size: str) -> tuple[int, int]:
 
 
 def _from_files(matrix: str, data: str, options: dict[str, Any]) -> tuple[Problem, int | str | SignalSet]:
-    """Read a problem from files, and what is asked of x; signals in columns are transposed to rows."""
+    """Read a problem from files, and the constraints on x; signals in columns are transposed to rows."""
     Phi = files.read_array(matrix, prefer=("Phi", "A", "matrix"))
     y = _dense(files.read_array(data, prefer=("y", "b", "data")))
     truth = None if options["truth"] is None else _dense(files.read_array(options["truth"], prefer=("x", "truth")))
@@ -292,7 +292,7 @@ def _noise_std(path: str | None, problem: Problem) -> Any:
     try:
         number = float(path)
     except ValueError:
-        if files.is_no_file(path):
+        if files.may_be_another_name(path):
             raise reject("--noise-std", repr(path), "a positive number or a file") from None
     else:
         return real_number("--noise-std", number, "a positive number or a file", low=0.0, nonzero=True)

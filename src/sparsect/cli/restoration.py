@@ -55,7 +55,7 @@ shared_options = (
         "--page/--no-page",
         default=True,
         show_default=True,
-        help="Write a page with both images, --out with the ending .html.",
+        help="Also write a page with both images, named like --out but ending in .html.",
     ),
     click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and print nothing."),
 )
@@ -78,15 +78,16 @@ def _with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--out",
     metavar="FILE",
-    help="The denoised image.  [default: IMAGE-denoised, of the same format; .png for JPEG]",
+    help="The denoised image.  [default: IMAGE-denoised, in the same format; .png for JPEG]",
 )
 @click.option("--truth", metavar="FILE", help="The image without noise, to measure the error.")
 @_with_shared_options
 def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None:
-    """Remove white noise from IMAGE: filter every patch together with those that are similar to it.
+    """Remove white noise from IMAGE: filter every patch together with similar patches.
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
-    Beside pictures of the same name, IMAGE keeps its extension in that of the result: cat.jpg-denoised.png.
+    If the folder has another picture of the same name, the result's name includes the extension of IMAGE:
+    cat.jpg-denoised.png.
     """
     choice("--quality", quality, tuple(QUALITIES))
     given, out, truth = _opened(image, "denoised", [options["truth"]], options)
@@ -121,12 +122,12 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     type=int,
     default=50,
     show_default=True,
-    help="Passes over the image; more take longer and are mostly better.",
+    help="Passes over the image; more passes take longer and mostly give better results.",
 )
 @click.option(
     "--out",
     metavar="FILE",
-    help="The completed image.  [default: IMAGE-inpainted, of the same format; .png for JPEG]",
+    help="The completed image.  [default: IMAGE-inpainted, in the same format; .png for JPEG]",
 )
 @click.option("--truth", metavar="FILE", help="The image without missing pixels, to measure the error.")
 @_with_shared_options
@@ -136,7 +137,8 @@ def inpaint(image: str, mask: str, passes: int, **options: Any) -> None:
     Grey pixels at smooth edges of --mask are filled in, too, unless they are less than a tenth white.
 
     The result has the format, depth, alpha channel and colour profile of IMAGE.
-    Beside pictures of the same name, IMAGE keeps its extension in that of the result: cat.jpg-inpainted.png.
+    If the folder has another picture of the same name, the result's name includes the extension of IMAGE:
+    cat.jpg-inpainted.png.
     """
     missing = _missing(mask)
     given, out, truth = _opened(image, "inpainted", [mask, options["truth"]], options, missing)

@@ -208,7 +208,7 @@ class Online:
         return min(max(BATCH, round(more)), signals)
 
     def progress(self, n_atoms: int, seen: float) -> float:
-        """Return at which fraction of learning one in four of the signals seen is remembered, for streams of signals.
+        """For streams: return the fraction of learning at which a quarter of the signals seen so far are remembered.
 
         Parameters
         ----------

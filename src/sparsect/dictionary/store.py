@@ -214,7 +214,7 @@ def _loaded(argument: str, path: str | os.PathLike[str] | None) -> Dictionary:
     if isinstance(path, str) and path in BUNDLED:
         return _bundled(path)
     name = files.path_name(argument, path)
-    if files.is_no_file(name):
+    if files.may_be_another_name(name):
         raise reject(argument, repr(name), f"a file, or one of {', '.join(BUNDLED)}")
     if name.endswith(".npz"):
         arrays = files.read_npz(name)

@@ -45,7 +45,7 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     nonnegative : bool
         Whether codes are nonnegative.
     missing : str or None
-        What marks entries of X that were not measured: 'nan', or nothing.
+        The marker of entries of X that were not measured: 'nan' or None.
     """
 
     nonnegative: bool = False
@@ -139,7 +139,7 @@ class CodingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return X
 
     def _check_entries(self, X: Array) -> None:
-        """Refuse infinite entries, NaN unless it marks what was not measured, and rows without a measurement."""
+        """Refuse infinite entries, NaN unless it marks missing entries, and rows without a measurement."""
         if self.missing is not None:
             choice("missing", self.missing, ("nan",))
         xp = namespace(X)

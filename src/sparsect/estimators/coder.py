@@ -29,11 +29,11 @@ class SparseCoder(CodingEstimator):
     sparsity : int, optional
         Maximum number of nonzeros per code. The default is a tenth of the number of features.
     method : str or Solver, optional
-        A name from ``sparsect.METHODS``, or a configured solver. Here, 'auto' is 'ormp' on a CPU
-        and 'annealed-difference-map' on a GPU. Codes approximate signals, so this name stands for
+        A name from ``sparsect.METHODS``, or a configured solver. Here, 'auto' is 'ormp' on a CPU and
+        'annealed-difference-map' on a GPU. Codes approximate signals, so this name stands for
         ``AnnealedDifferenceMap("approximation")`` here, unlike in :func:`sparsect.recover`. For nonnegative codes on a
         CPU, 'auto' is 'annealed-difference-map' with at most 50 iterations, which take about as long as 'omp' and leave
-        a smaller error. Name the method to have it take ``transform_max_iter`` iterations.
+        a smaller error. To use ``transform_max_iter`` iterations, name the method.
     refit : bool, optional
         If True, debias the codes: refit the coefficients by least squares on the selected atoms.
     transform_max_iter : int, optional
@@ -45,8 +45,8 @@ class SparseCoder(CodingEstimator):
         Whether the codes are nonnegative, as in nonnegative matrix factorization. The method must be one that takes
         bounds; 'lars', for example, does not.
     missing : {'nan'}, optional
-        What marks entries of X that were not measured. With 'nan', each row is coded from its other entries, of which
-        there must be at least one; ``inverse_transform`` then estimates all of them. By default, NaN is refused.
+        The marker of entries of X that were not measured. With 'nan', each row is coded from its other entries, at
+        least one of which is needed; ``inverse_transform`` then estimates all entries. By default, NaN is refused.
 
     Attributes
     ----------

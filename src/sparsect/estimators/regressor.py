@@ -1,4 +1,4 @@
-"""Linear regression on few features: the best subset of a given size, or of the likeliest one."""
+"""Linear regression on few features: the best subset of a given size, or of the most likely size."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NUMBERS: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite
 
 
 def largest_size(samples: float, features: int) -> int:
-    """Return the number of features up to which all are tried: samples / (log features log log samples), as in abess.
+    """Return the size up to which all sizes are tried: samples / (log features log log samples), as in abess.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def largest_size(samples: float, features: int) -> int:
     Returns
     -------
     int
-        At most what leaves two samples for the noise and one for the intercept, so 0 for up to three samples.
+        The size. It leaves at least two samples for the noise and one for the intercept, and is 0 for up to three
+        samples.
     """
     limit = samples / (max(1.0, math.log(features)) * max(1.0, math.log(max(1.0, math.log(max(samples, 1.0))))))
     return int(max(0, min(max(1, limit), features, samples - 3)))
@@ -178,7 +179,7 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         return np.asarray(floating("X", X))
 
     def _samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        """Check the samples and the parameters that say what is asked of the coefficients."""
+        """Check the samples and the parameters that constrain the coefficients."""
         for name in ("fit_intercept", "nonnegative", "joint"):
             truth_value(name, getattr(self, name))
         asked = {"nonnegative": self.nonnegative, "groups": self.groups is not None, "joint": self.joint}
@@ -270,12 +271,12 @@ class SubsetRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         return results[best]
 
     def _most(self, samples: Samples) -> int:
-        """Return how many features, or groups of them, there are."""
+        """Return the number of features, or of groups of them."""
         n = samples.X.shape[1]
         return n if self.groups is None else GroupSparse(0, self.groups).structure(n).layout.count
 
     def _fit(self, samples: Samples, sparsity: Any, ridge: float) -> None:
-        """Set the attributes for a number of features, or for the likeliest one."""
+        """Set the attributes for a number of features, or for the most likely number."""
         counting = np.flatnonzero(samples.weights)
         if 0 < counting.size < samples.weights.size:
             samples = samples.take(counting)
@@ -342,7 +343,7 @@ def _dense(X: Any) -> Any:
 
 
 def _check_numbers(name: str, values: Any) -> None:
-    """Refuse NaN, infinity and what is no number, before scikit-learn does so without the name of the argument."""
+    """Refuse NaN, infinity and non-numbers, before scikit-learn does so without the name of the argument."""
     array = np.asarray(values)
     if array.dtype.kind in "fOSU":
         try:
@@ -356,8 +357,8 @@ class SparseRegressor(SubsetRegressor):
     """Linear regression on at most ``sparsity`` features: best-subset selection.
 
     By default, features are added, removed and exchanged one at a time until no exchange lowers the squared error, and
-    a part of them is replaced at random several times to leave local optima. The coefficients are the least-squares fit
-    on the selected features, which are found in the same way whatever the units of the columns are.
+    some of them are replaced at random several times to escape local optima. The coefficients are the least-squares fit
+    on the selected features. The selection does not depend on the units of the columns.
 
     Parameters
     ----------
@@ -373,15 +374,15 @@ class SparseRegressor(SubsetRegressor):
         The group of each feature, numbered from 0 without gaps, as for categories that are coded by several columns.
         Features of a group are selected together, by :func:`sparsect.recover`.
     joint : bool, optional
-        Whether all targets have the same features, and count the same in their choice. By default, each target has
-        features of its own.
+        Whether all targets share the same features, with equal weight in their selection. By default, each target has
+        its own features.
     ridge : float, optional
-        Penalty of the squared coefficients, for features and targets of norm 1: 0.1 shrinks the coefficient of a single
-        feature by a tenth. With much noise, or features that resemble each other, this predicts better.
+        Penalty on the squared coefficients, for features and targets of norm 1: 0.1 shrinks the coefficient of a single
+        feature by a tenth. With much noise, or features that resemble each other, a penalty improves predictions.
     method : str or Solver, optional
         ``'auto'``, or a method of :func:`sparsect.recover` that finds the support.
     max_iter : int, optional
-        The maximum number of iterations of :func:`sparsect.recover`, where that is used.
+        The maximum number of iterations of :func:`sparsect.recover`, if that is used.
 
     Attributes
     ----------
@@ -392,14 +393,14 @@ class SparseRegressor(SubsetRegressor):
     support_ : array of bool, shape (n_features,) or (n_targets, n_features)
         True for the selected features, whose coefficients are not zero.
     inclusion_probability_ : array, shape (n_features,) or (n_targets, n_features), or None
-        The probability of each feature of being one of as many features as were selected, if the others of them are
-        right; for methods of :func:`sparsect.recover`, its ``inclusion_probability``.
+        The probability that each feature belongs to the model, given the size of the subset and that its other features
+        are right; for methods of :func:`sparsect.recover`, its ``inclusion_probability``.
     n_iter_ : int
         The number of subsets that were fitted, or of iterations of :func:`sparsect.recover`.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : array of str, shape (n_features,)
-        Names of the features, if X has some.
+        Names of the features, if X has feature names.
 
     See Also
     --------
@@ -407,11 +408,11 @@ class SparseRegressor(SubsetRegressor):
 
     Notes
     -----
-    The least-squares fit is not shrunk, unlike the posterior mean that :func:`sparsect.recover` returns; neither of
-    them predicts better in general, and ``ridge`` is there for much noise. The search is that of best-subset selection;
-    see Zhu et al., "A polynomial algorithm for best-subset selection problem", PNAS 2020. The criterion of 'auto' is
-    that of Chen and Chen, "Extended Bayesian information criteria for model selection with large model spaces",
-    Biometrika 2008.
+    The least-squares fit is not shrunk, unlike the posterior mean that :func:`sparsect.recover` returns; neither
+    predicts better in general. Use ``ridge`` if there is much noise. The search is that of best-subset selection; see
+    Zhu et al., "A polynomial algorithm for best-subset selection problem", PNAS 2020. The criterion of 'auto' is that
+    of Chen and Chen, "Extended Bayesian information criteria for model selection with large model spaces", Biometrika
+    2008.
 
     Examples
     --------

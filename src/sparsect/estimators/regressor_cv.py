@@ -37,7 +37,7 @@ def _spaced(heights: FloatArray, gap: float) -> FloatArray:
 
 
 def _counted(weights: FloatArray) -> int:
-    """Return how many samples positive weights count; relative ones count one each."""
+    """Return the number of samples that positive weights stand for; relative weights stand for one sample each."""
     total = weights.sum()
     return int(total) if weights.size <= total <= weights.size / RELATIVE else weights.size
 
@@ -56,18 +56,18 @@ class SparseRegressorCV(SubsetRegressor):
     Parameters
     ----------
     sizes : array of int, optional
-        The numbers of features to compare. The default is all from 0 to n_samples / (log n_features log log n_samples),
-        as in abess, or to 50 if that is less; then, unless there are more features than samples, twice as many, and so
-        on, as long as the error of the largest one exceeds the least error by at most two standard errors. Samples of
-        a training set count if they have a weight.
+        The numbers of features to compare. The default is all numbers from 0 to n_samples / (log n_features log log
+        n_samples), as in abess, or to 50 if that is less. Unless there are more features than samples, the largest
+        number is then doubled as long as its error exceeds the least error by at most two standard errors. Only
+        training samples with a positive weight are counted.
     cv : int, cross-validation generator or iterable, optional
-        The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Splits that keep
-        groups of samples together are given as a list, ``list(GroupKFold(5).split(X, y, labels))``; ``groups`` are
-        groups of features.
+        The number of folds, or how samples are split, as in scikit-learn. The default is 5 folds. Pass splits that keep
+        groups of samples together as a list, ``list(GroupKFold(5).split(X, y, labels))``; the parameter ``groups``
+        refers to groups of features.
     rule : {'least', 'one standard error', 'significant'}, optional
-        Which size is chosen: the one of the least error; the smallest one whose error exceeds the least one by at most
-        the standard error of that; or the smallest one whose error is not significantly larger than the least one,
-        which is more than two standard errors of their difference. The last two give fewer features that have nothing
+        The size that is chosen: the one with the least error; the smallest one whose error is within one standard error
+        of the least error; or the smallest one whose error is not significantly larger, that is, exceeds the least
+        error by at most two standard errors of their difference. The last two select fewer features that have nothing
         to do with the targets.
     fit_intercept, nonnegative : bool, optional
         See :class:`SparseRegressor`.
@@ -78,8 +78,8 @@ class SparseRegressorCV(SubsetRegressor):
     ridges : array, optional
         The values of ``ridge`` to compare, each with all sizes; see :class:`SparseRegressor`.
     method : str or Solver, optional
-        See :class:`SparseRegressor`. With ``'auto'``, the subsets of all sizes are found together; otherwise every size
-        takes a run of :func:`sparsect.recover` for each fold.
+        See :class:`SparseRegressor`. With ``'auto'``, the subsets of all sizes are found together; other methods need a
+        run of :func:`sparsect.recover` for each size and fold.
     max_iter : int, optional
         See :class:`SparseRegressor`.
 
@@ -100,13 +100,13 @@ class SparseRegressorCV(SubsetRegressor):
 
     See Also
     --------
-    SparseRegressor : The number of features is given, or chosen by a criterion.
+    SparseRegressor : Give the number of features, or choose it by a criterion.
 
     Notes
     -----
-    All sizes predict the same samples, so that what makes some of them hard to predict for every size cancels in the
-    difference of two errors. Its standard error is that of the mean over ten runs of consecutive samples in each test
-    set: unlike single samples, runs are nearly independent in a time series, too.
+    All sizes predict the same samples, so that errors common to all sizes cancel in the difference of two errors. Its
+    standard error is that of the mean over ten runs of consecutive samples in each test set: unlike single samples,
+    runs are nearly independent even in a time series.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class Standardized:
     Attributes
     ----------
     means, norms : array, shape (k,)
-        What is subtracted from the columns, and what they are divided by.
+        The numbers that are subtracted from the columns, and those by which they are divided.
     columns : array, shape (m, k)
         The columns, of norm 1; constant ones are zero.
     """

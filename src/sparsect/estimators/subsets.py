@@ -1,7 +1,7 @@
 """Best subsets of features of every size: features are added, exchanged and removed one at a time.
 
-Everything is computed from the normal equations. Of the Gram matrix, only the rows of features that have been selected
-are needed, so that there may be many features.
+Everything is computed from the normal equations. Only the rows of the Gram matrix for selected features are needed, so
+that there may be many features.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NormalEquations:
     Y : array, shape (m, targets)
         The targets, which have one subset in common.
     ridge : float, optional
-        What is added to the diagonal of the Gram matrix: the penalty of squared coefficients. Residuals include it.
+        The number added to the diagonal of the Gram matrix: the penalty on squared coefficients. Residuals include it.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class NormalEquations:
         support : array of int, shape (s,)
             The features.
         likely : array, shape (n,), optional
-            How much every feature promises; rows of the most promising ones are computed, too.
+            How promising each feature is; rows of the most promising ones are also computed.
 
         Returns
         -------
@@ -127,7 +127,8 @@ class NormalEquations:
     def fit(self, support: IntArray, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Fit the targets by some features.
 
-        Close fits are refined with the samples themselves: residuals are smaller than rounding errors in products.
+        Close fits are refined with the samples themselves, because their residuals are smaller than rounding errors in
+        products.
 
         Parameters
         ----------
@@ -160,7 +161,7 @@ class NormalEquations:
 
 @dataclass(frozen=True)
 class Subset:
-    """A subset of the features, and what changes if features come, go or are exchanged.
+    """A subset of the features, and the change of the residual if features are added, removed or exchanged.
 
     Attributes
     ----------
@@ -171,11 +172,12 @@ class Subset:
     residuals : array, shape (targets,)
         The squared norms of its residuals; zero if it is exact.
     loss : array, shape (s,)
-        By how much their sum grows if a feature is removed.
+        The increase of their sum if a feature is removed.
     gain : array, shape (n,)
-        By how much it falls if a feature is added; negative if the feature must not be added.
+        The decrease of their sum if a feature is added; negative if the feature must not be added.
     exchange : array, shape (s, n)
-        By how much it falls if a feature is replaced by another one; minus infinity where that must not be done.
+        The decrease of their sum if a feature is replaced by another one; minus infinity for exchanges that must not be
+        made.
     """
 
     support: IntArray
@@ -270,9 +272,9 @@ def exchanged(equations: NormalEquations, support: IntArray, likely: FloatArray 
 def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subset] = ()) -> list[Subset]:
     """Search for the best subset of every size.
 
-    Sizes are gone through upwards, where the best feature is added to the subset before, and downwards, where the least
-    important one is removed from the subset after. Every new subset is improved by exchanges. This is repeated until
-    no subset gets better.
+    Sizes are visited in increasing order, adding the best feature to the subset of the previous size, and in decreasing
+    order, removing the least important feature. Every new subset is improved by exchanges. This is repeated until no
+    subset improves.
 
     Parameters
     ----------
@@ -326,7 +328,8 @@ def best_subsets(equations: NormalEquations, largest: int, known: Sequence[Subse
 def restarted(equations: NormalEquations, subset: Subset) -> Subset:
     """Replace a part of a subset at random and improve it by exchanges, several times, and return the best one.
 
-    Only features take part that have looked promising before. There are fewer attempts if there are many features.
+    Only features that have looked promising before take part. The number of attempts is smaller if there are many
+    features.
 
     Parameters
     ----------
@@ -359,7 +362,7 @@ def exchanged_in_pairs(equations: NormalEquations, subset: Subset) -> Subset:
     """Exchange features, two at a time, until no such exchange lowers the residual, if there are few of them.
 
     Features that resemble each other often have to be exchanged together. Without the features p and q, let c be the
-    correlations of the features with the residual and R the Gram matrix of what is orthogonal to the other features.
+    correlations of the features with the residual and R the Gram matrix of the parts orthogonal to the other features.
     Features i and j then gain (c_i^2 R_jj + c_j^2 R_ii - 2 c_i c_j R_ij) / (R_ii R_jj - R_ij^2).
 
     Parameters
@@ -404,10 +407,10 @@ def exchanged_in_pairs(equations: NormalEquations, subset: Subset) -> Subset:
 
 
 def inclusion_probability(subset: Subset, samples: float) -> FloatArray:
-    """Estimate the probability of every feature of belonging to the subset.
+    """Estimate the probability that each feature belongs to the subset.
 
-    For each of its places, the other features are taken as they are, and feature k has a probability proportional to
-    the likelihood of normal noise of unknown variance, ||residual||^-samples.
+    For each place in the subset, the other features are held fixed, and feature k has a probability proportional to the
+    likelihood of normal noise of unknown variance, ||residual||^-samples.
 
     Parameters
     ----------

@@ -116,12 +116,12 @@ def approximate(
     report : callable
         Called with the :class:`CodedPatches` of each block.
     callback : callable, optional
-        Called after every iteration with what has been found so far and the snapshot of the run. If it returns True,
-        the run of the current block stops.
+        Called after every iteration with the current result and the snapshot of the run. If it returns True, the run of
+        the current block stops.
     seconds_per_patch : float, optional
         Time limit per patch. A block is stopped after this time multiplied by the number of its patches.
     record : iterable of str, optional
-        What the result of each block records.
+        The measures recorded in the result of each block.
     **options : Any
         Other options of :func:`sparsect.recover`.
 

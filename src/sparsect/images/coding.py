@@ -218,8 +218,8 @@ def code(
 ) -> dict[str, dict[str, Any]]:
     """Code everything that :func:`partitions` finds, and write the codes of each partition to a separate file.
 
-    Existing files made with the same dictionary and settings are kept: the file ``codes.jsonl`` next to them lists
-    what is finished. A partition that cannot be coded is listed, too, and the others are still coded.
+    Existing files made with the same dictionary and settings are kept: the file ``codes.jsonl`` next to them lists the
+    finished partitions. A partition that cannot be coded is also listed, and the others are still coded.
 
     Parameters
     ----------

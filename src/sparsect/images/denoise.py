@@ -1,4 +1,4 @@
-"""Denoising of images: groups of similar patches are thresholded, then filtered with what the thresholding found."""
+"""Denoising of images: groups of similar patches are thresholded, then filtered with the result of the thresholding."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def denoise(
        mean and covariance of the same patches of the first estimate [2]_. 'best' repeats this with the second estimate.
 
     Colours are transformed to brightness and two colour differences; groups are found in the brightness. The noise of
-    different channels must be independent, or at least have in the brightness the strength ``sigma``, as an estimated
-    one does. Three equal channels count as one.
+    different channels must be independent, or ``sigma`` must be its level in the brightness, as an estimated ``sigma``
+    is. Three equal channels count as one.
 
     The result does not depend on the number of threads, and on a GPU it is the same up to rounding. Memory is needed
     for about eight copies of the image, and for one to two gigabytes more on a GPU.

@@ -208,8 +208,8 @@ def as_array(name: str, image: Any, anywhere: bool = False) -> Array:
 def read_image(path: str | os.PathLike[str]) -> Array:
     """Read an image file.
 
-    The image is rotated upright according to its EXIF orientation. Of an animation, or a TIFF file with several pages,
-    the first image is read.
+    The image is rotated upright according to its EXIF orientation. Only the first image of an animation, or of a TIFF
+    file with several pages, is read.
 
     Parameters
     ----------

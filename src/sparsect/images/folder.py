@@ -28,7 +28,7 @@ class ImageFolder(Sequence[Array]):
     """The image files in a folder and its subfolders, decoded on access.
 
     Behaves as a sequence of arrays of shape (height, width), or (height, width, 3) for colours. Up to 1 GiB of decoded
-    images is kept in memory. Files that are no images, or damaged, are skipped and reported in ``left_out``.
+    images is kept in memory. Files that are damaged or not images are skipped and reported in ``left_out``.
 
     Parameters
     ----------

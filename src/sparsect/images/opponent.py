@@ -28,7 +28,7 @@ def to_planes(image: Array) -> Array:
 
 
 def to_image(found: Array, image: Array) -> Array:
-    """Undo :func:`to_planes`, and crop what was padded at the bottom and on the right.
+    """Undo :func:`to_planes`, and crop the padding at the bottom and on the right.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class Photograph:
     profile : bytes or None
         ICC profile.
     count : int
-        Number of images in the file (frames of an animation, pages of a TIFF file), of which this is the first.
+        Number of images in the file (frames of an animation, pages of a TIFF file); this is the first one.
     resolution : tuple of float or None
         Dots per inch, horizontally and vertically, if they are known.
     """

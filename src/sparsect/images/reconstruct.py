@@ -194,7 +194,7 @@ class Reconstruction:
         Maximum number of atoms per patch.
     history : dict of str to array
         The ``iteration``, ``seconds`` and ``patch_snr_db`` after each recorded iteration; the last entry is the end of
-        the run, and the only one if nothing was recorded. Patches that are not coded at that iteration any more keep
+        the run, and the only one if nothing was recorded. Patches that have finished before an iteration keep
         their last codes, and the time is that of all patches together.
 
     Examples
@@ -399,7 +399,7 @@ class PartialImage:
 
 
 class _Coded:
-    """What is kept of the coded patches of an image: codes, means, and sums over all patches."""
+    """The stored data of the coded patches of an image: codes, means, and sums over all patches."""
 
     def __init__(self, report: Callable[[CodedPatches], None], coloured: bool) -> None:
         self._report, self._coloured = report, coloured
@@ -424,7 +424,7 @@ class _Coded:
         self._report(part)
 
     def history(self) -> dict[str, NumpyArray]:
-        """Return what was recorded, over all blocks; a block that has ended keeps its last values."""
+        """Return the records of all blocks together; a block that has ended keeps its last values."""
         moments = np.unique(np.concatenate([run[0] for run in self._runs]))
         places = [(np.searchsorted(run[0], moments, side="right") - 1).clip(min=0) for run in self._runs]
         _, seconds, errors = np.sum([run[:, place] for run, place in zip(self._runs, places, strict=True)], axis=0)

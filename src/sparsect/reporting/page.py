@@ -331,8 +331,8 @@ def check_page(path: str | os.PathLike[str], hint: str = "") -> None:
     check_writable(path)
     there = Path(path)
     if there.is_file() and FOOTER.encode() not in there.read_bytes():
-        got = f"a place where {path}, which sparsect has not written, would be overwritten"
-        raise reject("--out", got, "another place", hint)
+        got = f"a name whose page would overwrite {path}, which sparsect has not written"
+        raise reject("--out", got, "another name", hint)
 
 
 def _key(method: str) -> str:
@@ -347,7 +347,7 @@ def _key(method: str) -> str:
 
 
 def _select(names: Sequence[str], chosen: str) -> str:
-    """Format a list of names, of which one is chosen."""
+    """Format a list of names with one chosen."""
     options = [f"<option{' selected' if name == chosen else ''}>{name}</option>" for name in names]
     return f"<select>{''.join(options)}</select>"
 

@@ -80,7 +80,7 @@ def poor_fits(problem: Problem, solver: Any, result: Result, scaled: bool = True
     poor = judged & ~(left <= allowed)
     loose = judged & ~poor & (_uncertainty(problem, result) > UNDETERMINED)
     if loose.any():
-        more = "more measurements, or fewer columns that resemble each other, would tell more"
+        more = "more measurements, or fewer columns that resemble each other, would help"
         yield f"{_count(loose)} hardly determined by y (the standard deviation is over twice as large): {more}"
     if not poor.any():
         return

@@ -20,7 +20,7 @@ from ..backend.checks import LONGEST, InputError, reject
 class Result:
     """The solutions of a run and how they were obtained.
 
-    Arrays belong to the same library and device as y. If y has no batch axis, neither have they.
+    Arrays belong to the same library and device as y. They have a batch axis only if y has one.
 
     Attributes
     ----------

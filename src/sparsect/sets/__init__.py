@@ -1,4 +1,4 @@
-"""The sets whose intersection contains the solutions: A, what x may look like, and B, the points that fit the data."""
+"""The sets whose intersection contains the solutions: A, the allowed signals, and B, the points that fit the data."""
 
 from .affine import Affine
 from .ball import Ball

@@ -1,4 +1,4 @@
-"""Base classes of the two kinds of sets: A, what x may look like, and B, the points that agree with the data."""
+"""Base classes of the two kinds of sets: A, the allowed signals, and B, the points that agree with the data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..operators.pseudo_inverse import PseudoInverse
 
 
 class SignalSet(ABC):
-    """Base class of the sets A: what x may look like.
+    """Base class of the sets A, which contain the allowed signals.
 
-    A set of your own is not derived from this class: it is any object with a method ``project(x)``, which returns the
+    A set of your own need not derive from this class: it is any object with a method ``project(x)``, which returns the
     nearest point of the set for every row of x, and an attribute ``size``, the largest number of nonzeros.
 
     Examples
@@ -50,7 +50,7 @@ class SignalSet(ABC):
     def project(self, x: Any) -> Array:
         """Project every row of ``x`` onto the set.
 
-        Among points that are equally near, the one that keeps the entries with the lowest indices is taken.
+        Among points that are equally near, the one that keeps the entries with the lowest indices is chosen.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class SignalSet(ABC):
 
 
 class OwnSignalSet(Protocol):
-    """A set of the user's own that x must belong to."""
+    """A set of the user's own that contains x."""
 
     @property
     def size(self) -> int:
@@ -98,7 +98,7 @@ class OwnDataSet(Protocol):
 
 
 class Measurements(Protocol):
-    """What data sets know of a problem.
+    """The parts of a problem that data sets can use.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class GroupSparse(SignalSet):
 
 
 def check_labels(name: str, labels: Any) -> IntArray:
-    """Check labels of entries: whole numbers from 0, none of which is left out.
+    """Check labels of entries: whole numbers from 0 without gaps.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def check_labels(name: str, labels: Any) -> IntArray:
     Raises
     ------
     InputError
-        If they are anything else.
+        If the labels are of another kind.
     """
     rule = "a vector of whole numbers from 0 on, one for each entry of x"
     hint = "np.unique(labels, return_inverse=True)[1] numbers labels of any kind."

@@ -20,7 +20,7 @@ MOVED = 1e-3
 
 
 def as_structure(sparsity: Any, n: int) -> Structure:
-    """Return what x may look like.
+    """Return the structure of the set that contains x.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def as_structure(sparsity: Any, n: int) -> Structure:
     Raises
     ------
     InputError
-        If it is anything else, or does not fit vectors of this length.
+        If ``sparsity`` is anything else, or does not fit vectors of this length.
     """
     if isinstance(sparsity, SignalSet):
         return sparsity.structure(n)
@@ -115,7 +115,7 @@ def as_data_set(name: str, data: Any) -> DataSet | None:
     Raises
     ------
     InputError
-        If it is anything else.
+        If ``data`` is anything else.
     """
     if data is None or isinstance(data, OwnData):
         return data
@@ -131,7 +131,7 @@ def as_data_set(name: str, data: Any) -> DataSet | None:
 
 
 def _check_arguments(name: str, project: Any, *arguments: str) -> None:
-    """Check that a projection can be called with so many arguments."""
+    """Check that a projection can be called with this number of arguments."""
     try:
         called = inspect.signature(project)
     except ValueError:
@@ -159,9 +159,9 @@ def checked_projection(name: str, project: Any, size: int | None = None) -> Any:
     Returns
     -------
     callable
-        The same projection, which raises an error if it returns something else than real or complex points like x, if
-        they have too many nonzeros, or if projecting them again moves them, which is checked in its first, second,
-        fourth, eighth, ... use.
+        The same projection, which raises an error if its result does not consist of real or complex points of the shape
+        of x, if a point has too many nonzeros, or if projecting the points again moves them. The last check is made at
+        the first, second, fourth, eighth, ... use.
     """
     uses = 0
 

@@ -66,7 +66,7 @@ class Sparse(SignalSet):
 
 
 def _is(bound: Any, infinity: float) -> bool:
-    """Whether a bound is an infinite number, and this one."""
+    """Whether a bound is this infinite number."""
     return isinstance(bound, float | np.floating) and bound == infinity
 
 
@@ -83,7 +83,7 @@ def check_size(name: str, size: Any) -> None:
     Raises
     ------
     InputError
-        If it is neither.
+        If it is neither of these.
     """
     if isinstance(size, str) and size != "auto":
         raise reject(name, f"{size!r}", "a whole number or 'auto'")
@@ -99,7 +99,7 @@ def structure_size(size: int | str, most: int) -> int:
     size : int or str
         The number.
     most : int
-        The number of units that there are.
+        The number of existing units.
 
     Returns
     -------

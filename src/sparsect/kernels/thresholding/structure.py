@@ -189,7 +189,7 @@ class Structure:
 
     @property
     def nonpositive(self) -> bool:
-        """Whether entries are bounded by zero from above, and somewhere by less from below."""
+        """Whether all upper bounds are zero, and some lower bounds are negative."""
         return self.high is not None and not self.high.any() and not self.nonnegative
 
     @property

@@ -12,7 +12,7 @@ from ..support_sampler import narrow
 def among_copies(problem: Problem, x: Array, inclusion: Array, deviation: Array) -> tuple[Array, Array]:
     """Share the probability of a nonzero equally among the columns that are multiples of its own.
 
-    Data cannot tell such columns apart; what chains or messages make of them differs by chance alone.
+    The data cannot tell such columns apart; chains or messages treat them differently only by chance.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def among_copies(problem: Problem, x: Array, inclusion: Array, deviation: Array)
     Returns
     -------
     inclusion, deviation : array, shape (batch, n)
-        The same, shared.
+        The shared probabilities and deviations.
     """
     operator = problem.operator
     if not (problem.structure.plain and operator.is_dense):

@@ -50,7 +50,7 @@ def solve_easy(problem: Problem) -> Easy:
     """Solve the rows that a few columns explain almost beyond doubt.
 
     Columns are selected from a working set by orthogonal least squares; the set grows by the columns that correlate
-    most with what is left. A row is solved if the fit is exact, or if no selected column resembles another one and the
+    most with the residual. A row is solved if the fit is exact, or if no selected column resembles another one and the
     noise that the fit leaves makes it improbable that many nonzeros belong elsewhere. In the second case, each nonzero
     is averaged over its places, given the other ones.
 
@@ -163,7 +163,7 @@ def _fit(own: Any, equations: Any, y: Any, exact: float) -> tuple[Any, Any]:
 
 
 def _posterior(Phi: Any, norms: Any, support: Any, values: Any, correlations: Any, variance: float) -> Any:
-    """Average each nonzero over its places given the other ones; None if that is not to be trusted.
+    """Average each nonzero over its places given the other ones; None if this is unreliable.
 
     Returns the mean with s nonzeros, the standard deviations and the probabilities of being nonzero.
     """

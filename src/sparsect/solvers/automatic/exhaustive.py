@@ -18,7 +18,7 @@ MANY, BEST = 8192, 1024
 
 
 def solve_exactly(problem: Problem) -> Easy:
-    """Solve all rows by looking at all supports; if Phi has very many columns, of those that correlate most with y.
+    """Solve all rows by comparing all supports; if Phi has very many columns, only those that correlate most with y.
 
     The entries of x are zero or normal, and so is the noise; their variances are the most likely ones. The answer is
     the posterior mean with its s largest entries. If these do not explain y, because columns are almost the same and

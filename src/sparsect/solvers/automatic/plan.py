@@ -1,4 +1,4 @@
-"""Which stages a run goes through, chosen by what Phi is like and by how many nonzeros are allowed."""
+"""The stages of a run, chosen by the properties of Phi and the number of nonzeros allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW, MODERATE = 48, 128
 
 
 class Task(Enum):
-    """What happens in a stage.
+    """The work of a stage.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Task(Enum):
     SEARCH
         The annealed Difference Map searches, and passes messages.
     CHECK
-        A chain is sampled that starts from the support that the search has found.
+        A chain that starts from the support found by the search is sampled.
     """
 
     CHAIN = "chain"
@@ -49,9 +49,9 @@ class Stage:
     Attributes
     ----------
     task : Task
-        What happens in it.
+        The work of the stage.
     begin, end : float
-        The fractions of the run between which it happens.
+        The fractions of the run at which the stage begins and ends.
     """
 
     task: Task
@@ -109,7 +109,7 @@ def stages_for(problem: Problem, goal: str) -> tuple[Stage, ...]:
     problem : Problem
         The problem to solve.
     goal : {'recovery', 'approximation'}
-        What the run is for.
+        The goal of the run.
 
     Returns
     -------

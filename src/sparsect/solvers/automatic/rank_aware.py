@@ -14,9 +14,10 @@ from ...problems import Problem
 def rank_aware(problem: Problem) -> Array:
     """Select the columns of a joint support by the directions of the residual, whatever their strength.
 
-    The residuals of all times span a space. The next column is the one of which this space holds the largest part, once
-    the columns that are selected are projected out of both. With as many times as nonzeros and without noise, the true
-    columns lie in this space, so that they are found even if others resemble them or are stronger.
+    The residuals of all times span a space. The selected columns are projected out of the space and of the other
+    columns; the next one is the column with the largest part in this space. Only the strongest directions of the
+    residuals are used, as many as columns are still to be selected. With as many times as nonzeros and without noise,
+    the true columns lie in this space, so that they are found even if others resemble them or are stronger.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The default method: a direct solution where that is certain, otherwise search, messages and samples of supports."""
+"""The default method: a direct solution if that is certain, otherwise search, messages and samples of supports."""
 
 from __future__ import annotations
 
@@ -95,21 +95,20 @@ class AutomaticState(State):
 
 @dataclass(frozen=True)
 class Automatic(Solver):
-    """The default method, which chooses and combines methods by what Phi and y are like.
+    """The default method, which chooses and combines methods to suit Phi and y.
 
-    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi, and so
-    is every row if there are so few supports that all of them can be looked at. For the others:
+    A row that a few columns explain almost beyond doubt is solved directly, without a factorization of Phi, and so is
+    every row if there are so few supports that all of them can be compared. For the other rows:
 
     * If Phi is like a random matrix, the annealed Difference Map (:class:`AnnealedDifferenceMap`) searches, and message
-      passing turns its result into a posterior mean, which is then the best estimate there is. With up to 128
+      passing turns its result into a posterior mean, which is then the best possible estimate. With up to 128
       measurements, rows in which messages expect far more than s nonzeros are sampled as below.
     * If columns of Phi resemble each other, or if there are at most 48 measurements, supports are sampled
-      (:class:`SupportSampler`): by a chain that starts hot, by one that starts from what the map has found (or, if that
+      (:class:`SupportSampler`): by a chain that starts hot, by one that starts from the result of the map (or, if that
       fits better, from a rank-aware pursuit of a joint support), and, unless these two agree and leave little doubt, by
-      two more.
-      The answer is the posterior mean of the chain with the smallest residual, averaged with those that are as good. If
-      its s largest entries do not explain y, because columns are almost the same, the answer is the mean given the most
-      probable of the supports that were found.
+      two more. The answer is the posterior mean of the chain with the smallest residual, averaged with chains that are
+      equally good. If its s largest entries do not explain y, because columns are almost the same, the answer is the
+      mean given the most probable of the supports that were found.
 
     Parameters
     ----------
@@ -247,7 +246,7 @@ class Automatic(Solver):
         return dataclasses.replace(state, stage=begun, settled=settled, unchanged=unchanged, sampler=sampler)
 
     def _start(self, problem: Problem, search: AnnealedState) -> Array:
-        """Return what the search has found or, for a joint support, the better fit of this and a rank-aware pursuit."""
+        """Return the result of the search or, for a joint support, the better fit of this and a rank-aware pursuit."""
         found, A = self._map.estimate(problem, search), problem.structure
         if problem.operator.times == 1:
             return found
@@ -297,7 +296,7 @@ class Automatic(Solver):
         return dataclasses.replace(state, sampler=advance(problem, sampler, parts))
 
     def estimate(self, problem: Problem, state: AutomaticState) -> Array:
-        """Return the answer of the part that is to be trusted most."""
+        """Return the answer of the most reliable part."""
         return self.answer(problem, state)[0]
 
     def answer(self, problem: Problem, state: AutomaticState) -> tuple[Array, dict[str, Array]]:
@@ -373,7 +372,7 @@ class Automatic(Solver):
 
 
 def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
-    """Return the mean of the chains with s nonzeros or, if that explains y far worse than they do, a support that does.
+    """Return the mean of the chains with s nonzeros, or the mean of one support if the former fits y far worse.
 
     If columns are almost the same, the mean is spread over them, and its s largest entries miss the others. Then the
     answer is the mean given one support. If few nonzeros are in doubt, a smaller excess of the residual suffices.
