@@ -344,9 +344,10 @@ class TestRefused:
             read_photograph(tmp_path / "clear.png")
 
     def test_numbers_that_are_no_pixels(self, tmp_path):
-        tifffile.imwrite(tmp_path / "counts.tif", np.zeros((4, 5), dtype=np.int32))
-        with pytest.raises(InputError, match=r"counts.tif"):
-            read_photograph(tmp_path / "counts.tif")
+        for dtype in ("int8", "int16", "int32"):
+            tifffile.imwrite(tmp_path / "counts.tif", np.zeros((4, 5), dtype))
+            with pytest.raises(InputError, match=rf"counts.tif` must have unsigned numbers .*, got .* {dtype} numbers"):
+                read_photograph(tmp_path / "counts.tif")
         np.save(tmp_path / "counts.npy", np.zeros((4, 5), dtype=np.int32))
         with pytest.raises(InputError, match=r"counts.npy` must have dtype uint8"):
             images.read_image(tmp_path / "counts.npy")

@@ -223,11 +223,12 @@ def _read_deep_tiff(name: str) -> Photograph | None:
             warnings.simplefilter("ignore")
             pages: Any = file.pages
             page = pages[0]
-            if page.dtype is None or (page.dtype.kind != "f" and page.dtype.itemsize == 1):
+            if page.dtype is None or page.dtype in (np.bool_, np.uint8):
                 return None
             files.check_size(name, 32 * page.imagewidth * page.imagelength)
             if page.dtype.kind != "f" and page.dtype != np.uint16:
-                raise reject(name, f"an image of {page.dtype} numbers", "have 8 or 16 bits, or floating-point numbers")
+                rule = "have unsigned numbers of 8 or 16 bits, or floating-point numbers"
+                raise reject(name, f"an image of {page.dtype} numbers", rule)
             if page.photometric not in PHOTOMETRIC:
                 raise reject(
                     name, f"the colours {page.photometric.name}", "be grey, or have red, green and blue channels"
