@@ -209,6 +209,24 @@ class TestInpaint:
         # Each pass reports its strips, in addition to the beginning and the end.
         assert all(len(reported) - 2 >= passes for passes, reported in zip((2, 8, 24), calls, strict=True))
 
+    @pytest.mark.parametrize("channels", [(), (3,)])
+    def test_missing_borders_have_values_of_known_pixels(self, channels, rng):
+        slopes = np.linspace(0.2, 0.8, 40).reshape(-1, *np.ones_like(channels)) * rng.choice([-1, 1], channels)
+        image = np.broadcast_to(slopes, (30, 40, *channels))
+        missing = np.zeros((30, 40), dtype=bool)
+        missing[:, -8:] = missing[:2] = True
+        whole, known = images.inpaint(image, missing), image[~missing]
+        np.testing.assert_array_equal(whole[~missing], known)
+        assert (whole >= known.min(axis=0)).all()
+        assert (whole <= known.max(axis=0)).all()
+
+    def test_borders_missing_beside_edges(self):
+        """Continued with the slope of the last known pixels, they had values up to twice that of white."""
+        image = images.sample("camera")[80:208, 180:308]
+        missing = np.zeros(image.shape, dtype=bool)
+        missing[:, -3:] = missing[:2] = True
+        assert images.psnr_db(image, images.inpaint(image, missing)) > 27
+
     def test_a_hole_wider_than_a_patch_is_filled(self, rng):
         image = smooth_image(rng)
         mask = np.zeros(image.shape, dtype=bool)

@@ -75,9 +75,10 @@ def inpaint(
 
     Notes
     -----
-    The iteration starts from a surface with the least sum of squared second differences. Its errors are measured where
-    pixels are known: at single pixels, and under the mask, moved to another part of the image. With e^2 the mean of
-    their fourth powers divided by that of their squares, so that large errors count most, one pass is ::
+    The iteration starts from a surface with the least sum of squared second differences, limited to the range of the
+    known pixels, as the result is. Its errors are measured where pixels are known: at single pixels, and under the
+    mask, moved to another part of the image. With e^2 the mean of their fourth powers divided by that of their squares,
+    so that large errors count most, one pass is ::
 
         x <- x + 1.8 (smooth(x) - x)    where pixels are missing,
         x <- image                      elsewhere,
@@ -136,6 +137,7 @@ def inpaint(
                 still = True
     report.end()
     filled = lowest + unit * to_image(to_numpy(smooth) / weights, colour)
+    filled = np.clip(filled, colour[~missing].min(axis=0), colour[~missing].max(axis=0))
     whole: Array = np.where(missing if colour.ndim == 2 else missing[..., None], filled, colour)
     return returned(whole, alpha, image)
 
@@ -157,8 +159,11 @@ def _nearby_averages(plane: Array, missing: Array) -> Array:
 
 
 def _surface(planes: Array, missing: Array) -> Array:
-    """Replace the missing pixels of each plane by a smooth surface."""
-    return np.stack([_flattened(_nearby_averages(plane, missing), missing) for plane in planes])
+    """Replace the missing pixels of each plane by a smooth surface, within the range of its known pixels."""
+    surface = np.stack([_flattened(_nearby_averages(plane, missing), missing) for plane in planes])
+    known = planes[:, ~missing]
+    # At the border of the image, the surface would be continued with the slope of the last known pixels.
+    return np.clip(surface, known.min(axis=1)[:, None, None], known.max(axis=1)[:, None, None])
 
 
 def _errors(surface: Array, missing: Array) -> Array:
