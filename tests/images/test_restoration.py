@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import skimage
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from sparsect import InputError, images
 
@@ -128,6 +128,30 @@ class TestSigma:
         clean[:, 80:] += 0.2 * rng.choice([-1.0, 1.0], (160, 80))
         noisy = np.round(255 * clean + sigma * rng.standard_normal(clean.shape)).astype(np.uint8)
         assert 255 * images.estimate_sigma(noisy) == pytest.approx(sigma, rel=0.12)
+
+    @pytest.mark.parametrize("sigma", [2, 10])
+    def test_sharp_edges_everywhere(self, sigma, rng):
+        board = 0.2 + 0.6 * ((np.indices((120, 120)) // 8).sum(axis=0) % 2)
+        drawn = Image.new("L", (120, 120), 220)
+        for top in range(0, 120, 12):
+            ImageDraw.Draw(drawn).text((2, top), "The quick brown fox jumps over it", 30, ImageFont.load_default(10))
+        for clean, most in ((board, 1.15), (np.asarray(drawn) / 255, 2.5)):
+            noisy = with_noise(clean, sigma / 255, rng)
+            with pytest.warns(UserWarning, match="sharp edges everywhere") as warned:
+                found = images.denoise(noisy, quality="fast")
+            assert [warning.filename for warning in warned] == [__file__]
+            assert images.psnr_db(clean, found) > images.psnr_db(clean, noisy) + 2
+            with pytest.warns(UserWarning, match="sharp edges everywhere"):
+                estimate = 255 * images.estimate_sigma(np.dstack([noisy] * 3))
+            assert 0.95 * sigma < estimate < most * sigma
+        # Without noise, nothing is rough.
+        assert images.estimate_sigma(np.float32(board > 0.5)) == 0
+
+    def test_black_and_white_with_clipped_noise(self, rng):
+        board = (np.indices((120, 120)) // 8).sum(axis=0) % 2
+        clipped = np.round(255 * np.clip(with_noise(board, 10 / 255, rng), 0, 1)).astype(np.uint8)
+        with pytest.warns(UserWarning, match="sharp edges everywhere"):
+            assert 4 < 255 * images.estimate_sigma(clipped) < 10
 
     def test_clipped_and_transparent_pixels_do_not_count(self, rng):
         noise = rng.standard_normal((200, 160))

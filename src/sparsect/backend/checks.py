@@ -76,11 +76,17 @@ def warn(remarks: Iterable[str | None], poor_fits: Iterable[str] = ()) -> None:
     words, fits = [remark for remark in remarks if remark is not None], list(poor_fits)
     if words or fits:
         kind = ConvergenceWarning if words else PoorFitWarning
-        warnings.warn(". ".join(words + fits), kind, stacklevel=_outside())
+        warnings.warn(". ".join(words + fits), kind, stacklevel=outside())
 
 
-def _outside() -> int:
-    """Number of calls between :func:`warn` and the first caller outside the package."""
+def outside() -> int:
+    """Return the ``stacklevel`` at which a warning names the first caller outside the package.
+
+    Returns
+    -------
+    int
+        The number of calls from the caller of this function to that one, at least 1.
+    """
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sparsect":
         frame, level = frame.f_back, level + 1

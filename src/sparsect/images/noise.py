@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from ..backend.arrays import Array, BoolArray
-from ..backend.checks import real_number, reject
+from ..backend.checks import outside, real_number, reject
 from .files import BEYOND_WHITE, colour_and_alpha
 from .opponent import to_planes
 from .patches import planes
@@ -20,6 +21,10 @@ SMALLEST = 3
 SIDE, STEP = 16, 4
 # The fraction of the squares that are smoother than the one that counts, and what it measures of white noise of norm 1.
 SMOOTHER, OF_NOISE = 0.05, 0.894
+# Where all squares have sharp edges, as on a checkerboard or a page of small print, most pixels are still flat: if the
+# estimate is this many times the median, which measures this of white noise of norm 1, the median counts. The estimate
+# for photographs was at most 1.23 times the median.
+APART, OF_MEDIAN = 1.3, 0.6745
 # Where white is not 1, sigma must be at least this part of what is estimated.
 LEAST = 0.1
 # Squares in which more pixels than this fraction are clipped or transparent are left out, unless fewer remain.
@@ -71,7 +76,7 @@ def check_sigma(name: str, sigma: float, image: Array) -> float:
     if sigma > max(1.0, largest):
         of_255 = f" ({sigma:g} of 255 is {sigma / 255:.3g})" if sigma <= 255 else ""
         raise reject(name, f"{sigma:g}", f"{accepted}, so at most {max(1.0, largest):g} here{of_255}")
-    if largest > BEYOND_WHITE and sigma < LEAST * (estimate := estimate_sigma(image)):
+    if largest > BEYOND_WHITE and sigma < LEAST * (estimate := _estimated(image)[0]):
         raise reject(name, f"{sigma:g}", f"{accepted}; the noise in the image is about {estimate:.2g}")
     return sigma
 
@@ -94,8 +99,13 @@ def estimate_sigma(image: Any) -> float:
     The estimate is the root mean square of the finest diagonal details in squares of 16x16 pixels, of which the
     smoothest ones count, in which details are noise: their 5th percentile, divided by 0.894, its value for white noise
     of standard deviation 1. It is averaged over the channels. Squares in which more than a tenth of the pixels have the
-    smallest or the largest value of the image are left out, because noise is clipped there. Where no square is smooth,
-    as in photographs of grass, texture counts as noise.
+    smallest or the largest value of the image are left out, because noise is clipped there.
+
+    Where all squares have sharp edges, as on a checkerboard or a page of small print, this is more than 1.3 times the
+    median of the absolute details divided by 0.6745, its value for white noise of standard deviation 1. The median
+    counts then, with a warning, because it is rough: in print up to twice the truth or more, and in black and white
+    half of the truth, because noise is clipped everywhere. Where texture is everywhere, as in photographs of grass, it
+    cannot be told from noise, and counts as noise.
 
     Most JPEG files hold colour at half the resolution of brightness, and a single channel then has less fine noise
     than the brightness. If the colour differences have hardly any fine detail, the estimate is therefore that of the
@@ -110,28 +120,48 @@ def estimate_sigma(image: Any) -> float:
     >>> round(sparsect.images.estimate_sigma(0.5 + noise), 2)
     0.1
     """
+    sigma, smooth = _estimated(image)
+    if sigma > 0 and not smooth:
+        warnings.warn(
+            "The image has sharp edges everywhere, so that the estimate of its noise is rough: give the standard "
+            "deviation of the noise if it is known",
+            stacklevel=outside(),
+        )
+    return sigma
+
+
+def _estimated(image: Any) -> tuple[float, bool]:
+    """Estimate the standard deviation of the noise in an image, and tell whether parts of the image are smooth."""
     colour, alpha = colour_and_alpha("image", image)
     check_large_enough("image", colour)
     clear = np.zeros(colour.shape[:2], dtype=bool) if alpha is None else alpha[..., 0] == 0
     channels = planes(colour)
     unusable = [clear | (channel == channel.min()) | (channel == channel.max()) for channel in channels]
-    estimate = float(np.mean([_of_plane(*pair) for pair in zip(channels, unusable, strict=True)]))
+    estimates, smooth = zip(*map(_of_plane, channels, unusable), strict=True)
     # Three equal channels are filtered as one.
     if len(channels) == 3 and not (colour == colour[..., :1]).all():
         anywhere = np.any(unusable, axis=0)
-        brightness, *differences = (_of_plane(plane, anywhere) for plane in to_planes(colour))
-        if max(differences) < SMOOTHED * brightness:
-            return brightness
-    return estimate
+        (brightness, bright), *differences = (_of_plane(plane, anywhere) for plane in to_planes(colour))
+        if max(difference for difference, _ in differences) < SMOOTHED * brightness:
+            return brightness, bright
+    return float(np.mean(estimates)), all(smooth)
 
 
-def _of_plane(plane: Array, unusable: BoolArray) -> float:
-    """Estimate the standard deviation of the noise in one plane, without its unusable pixels."""
+def _of_plane(plane: Array, unusable: BoolArray) -> tuple[float, bool]:
+    """Estimate the noise in one plane, without its unusable pixels, and tell whether parts of the plane are smooth."""
+    from scipy.ndimage import uniform_filter
+
     detail = (plane[:-1, :-1] - plane[1:, :-1] - plane[:-1, 1:] + plane[1:, 1:]).astype(np.float64) / 2
-    energy, lost = _means(detail**2), _means(unusable[:-1, :-1].astype(np.float64))
-    usable = lost <= CLIPPED
-    chosen = energy[usable] if np.count_nonzero(usable) >= min(FEW, energy.size) else energy
-    return math.sqrt(np.quantile(chosen, SMOOTHER)) / OF_NOISE
+    lost = unusable[:-1, :-1].astype(np.float64)
+    energy, squares = _means(detail**2), _means(lost) <= CLIPPED
+    pixels = uniform_filter(lost, [min(SIDE, length) for length in lost.shape]) <= CLIPPED
+    if np.count_nonzero(squares) < min(FEW, energy.size) or not pixels.any():
+        squares, pixels = np.ones_like(squares), np.ones_like(pixels)
+    estimate = math.sqrt(np.quantile(energy[squares], SMOOTHER)) / OF_NOISE
+    median = float(np.median(np.abs(detail[pixels]))) / OF_MEDIAN
+    # In few squares, chance sets them apart.
+    rough = energy.size >= FEW and estimate > APART * median
+    return (median, False) if rough else (estimate, True)
 
 
 def _means(values: Array) -> Array:
