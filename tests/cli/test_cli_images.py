@@ -387,6 +387,7 @@ class TestRestore:
     def test_errors(self, called, photographs, tmp_path):
         images.write_image(tmp_path / "small.png", np.eye(9))
         images.write_image(tmp_path / "line.png", np.eye(1, 30))
+        images.write_image(tmp_path / "board.png", np.indices((30, 30)).sum(axis=0) % 2 * 1.0)
         images.write_image(tmp_path / "mask.png", np.eye(60, 70))
         images.write_image(tmp_path / "black.png", np.zeros((9, 9)))
         # A photograph of which two thirds are nearly white.
@@ -407,6 +408,7 @@ class TestRestore:
             (("denoise", "photos/0.png", "--truth", "photos/1.png", "--out", "photos/1.png"), "would overwrite the"),
             (("denoise", "moving.gif"), "moving.gif` must hold one image only, got 2 frames or pages"),
             (("denoise", "line.png"), "`line.png` must have at least 3x3 pixels, to tell noise from it, got 30x1"),
+            (("denoise", "board.png"), "`--sigma` must be given: it cannot be estimated"),
             (("denoise", "photos/0.png", "--device", "tpu"), "device` must be 'auto', 'cpu', 'cuda'"),
             (("denoise", ""), "`IMAGE` must be the name of a file, got an empty text"),
             (("inpaint", "photos/0.png", "--mask", ""), "`--mask` must be the name of a file"),

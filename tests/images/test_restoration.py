@@ -106,8 +106,10 @@ class TestDenoise:
             images.denoise(camera, True)
         with pytest.raises(InputError, match=r"quality` must be one of .*got 'beste'"):
             images.denoise(camera, 0.1, quality="beste")
-        with pytest.raises(InputError, match=r"sigma` must .*no noise from which to estimate it"):
+        with pytest.raises(InputError, match=r"sigma` must be given: .*no noise from which to estimate it"):
             images.denoise(np.zeros((20, 20)))
+        with pytest.raises(InputError, match=r"sigma` must be given: it cannot be estimated"):
+            images.denoise(np.indices((64, 64)).sum(axis=0) % 2 * 1.0)
 
 
 class TestSigma:

@@ -13,13 +13,13 @@ import numpy as np
 
 from .. import images
 from ..backend.arrays import Array
-from ..backend.checks import InputError, choice, reject
+from ..backend.checks import choice, reject
 from ..backend.devices import place
 from ..backend.files import path_name
 from ..backend.writing import check_writable
 from ..images.denoise import QUALITIES, Quality
 from ..images.files import colour_and_alpha, white_of
-from ..images.noise import check_large_enough, check_sigma
+from ..images.noise import check_large_enough, check_sigma, estimate_for
 from ..images.photograph import WRITTEN, Photograph, read_photograph
 from ..reporting.page import check_page
 from ..reporting.restoration import page
@@ -93,9 +93,8 @@ def denoise(image: str, sigma: str | None, quality: str, **options: Any) -> None
     given, out, truth = _opened(image, "denoised", [options["truth"]], options)
     colour, _ = colour_and_alpha(image, given.levels)
     check_large_enough(image, colour)
-    level = images.estimate_sigma(given.levels) if sigma is None else check_sigma("--sigma", _number(sigma), colour)
-    if level == 0:
-        raise InputError(f"`--sigma` must be given: {image} has no noise from which to estimate it.")
+    name = "--sigma"
+    level = estimate_for(name, given.levels) if sigma is None else check_sigma(name, _number(sigma), colour)
     of_white = f" ({255 * level:.1f} of 255)" if level <= 1 else ""
     words = f"sigma {level:.4g}{of_white}{', estimated' if sigma is None else ''}, quality {quality}"
     if sigma is None and not options["quiet"]:

@@ -9,11 +9,11 @@ import array_api_compat as compat
 import numpy as np
 
 from ..backend.arrays import Array, from_numpy, on_host, to_numpy
-from ..backend.checks import choice, reject
+from ..backend.checks import choice
 from ..backend.devices import memory_errors, place
 from ..kernels.groups import Groups, threshold, wiener
 from .files import colour_and_alpha
-from .noise import check_large_enough, check_sigma, estimate_sigma
+from .noise import check_large_enough, check_sigma, estimate_for
 from .opponent import to_image, to_planes
 
 # Threshold of the first step in standard deviations, and the noise from which its patches are larger.
@@ -94,15 +94,7 @@ def denoise(
     """
     colour, alpha = colour_and_alpha("image", image)
     check_large_enough("image", colour)
-    if sigma is None:
-        sigma = estimate_sigma(image)
-        if sigma == 0:
-            raise reject(
-                "sigma",
-                "None, and the image has no noise from which to estimate it",
-                "the standard deviation of the noise",
-            )
-    sigma = check_sigma("sigma", sigma, colour)
+    sigma = estimate_for("sigma", image) if sigma is None else check_sigma("sigma", sigma, colour)
     filters = FILTERS[: QUALITIES[choice("quality", quality, tuple(QUALITIES))]]
     if colour.ndim == 3 and (colour == colour[..., :1]).all():
         # Grey in three channels, whose noise is the same, too, and not that of three.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.arrays import Array, BoolArray
-from ..backend.checks import outside, real_number, reject
+from ..backend.checks import InputError, outside, real_number, reject
 from .files import BEYOND_WHITE, colour_and_alpha
 from .opponent import to_planes
 from .patches import planes
@@ -127,6 +127,34 @@ def estimate_sigma(image: Any) -> float:
             "deviation of the noise if it is known",
             stacklevel=outside(),
         )
+    return sigma
+
+
+def estimate_for(name: str, image: Any) -> float:
+    """Estimate the noise in an image for an argument that was not given.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name for error messages.
+    image : array, shape (height, width) or (height, width, channels)
+        The image.
+
+    Returns
+    -------
+    float
+        The estimate.
+
+    Raises
+    ------
+    InputError
+        If the image has no noise, or details so strong that they cannot be noise.
+    """
+    sigma = estimate_sigma(image)
+    if sigma == 0:
+        raise InputError(f"`{name}` must be given: the image has no noise from which to estimate it.")
+    if sigma > max(1.0, float(np.abs(colour_and_alpha("image", image)[0]).max())):
+        raise InputError(f"`{name}` must be given: it cannot be estimated, because details hide the noise.")
     return sigma
 
 

@@ -18,7 +18,7 @@ from ...backend.checks import InputError
 from ...images import Codes
 from ...images.denoise import Quality
 from ...images.files import pixels
-from ...images.noise import SMALLEST
+from ...images.noise import SMALLEST, estimate_for
 from ...images.reconstruct import PartialImage, decibels
 from ...reporting.differences import enlarged
 from ..pictures import levels, png
@@ -191,9 +191,9 @@ def denoise(send: Sender, image: Array, reference: Array, known: bool, sigma: fl
     """
     pictures, begun = _Pictures(send, reference, images.psnr_db if known else None), time.monotonic()
     if sigma is None:
-        sigma = images.estimate_sigma(image)
+        sigma = estimate_for("Noise assumed", image)
     small = max(image.shape[:2]) // COARSE
-    if small >= 16 and min(image.shape[:2]) >= COARSE * SMALLEST and sigma:
+    if small >= 16 and min(image.shape[:2]) >= COARSE * SMALLEST:
         # Averages of 4x4 pixels have a quarter of the noise.
         coarse = images.denoise(images.resize(image, small), max(sigma / COARSE, 1e-3), quality="fast")
         pictures.show(FIRST, _enlarged(coarse, image.shape), time.monotonic() - begun, final=True)
@@ -206,7 +206,7 @@ def denoise(send: Sender, image: Array, reference: Array, known: bool, sigma: fl
             send(Progress(f"quality {stage}", share))
 
         begun = time.monotonic()
-        found = images.denoise(image, sigma or None, quality=stage, progress=report)
+        found = images.denoise(image, sigma, quality=stage, progress=report)
         pictures.show(stage, found, time.monotonic() - begun, final=True)
 
 
