@@ -1,5 +1,6 @@
 """Denoising and inpainting, on small images."""
 
+import importlib
 import io
 
 import numpy as np
@@ -62,6 +63,15 @@ class TestDenoise:
         grey = images.denoise(noisy, 0.1, quality="fast")
         colour = images.denoise(np.dstack([noisy] * 3), 0.1, quality="fast")
         np.testing.assert_array_equal(colour, np.dstack([grey] * 3))
+
+    def test_grey_in_three_channels_of_a_gpu_is_filtered_there(self, camera, monkeypatch):
+        torch, module = pytest.importorskip("torch"), importlib.import_module("sparsect.images.denoise")
+        devices = []
+        monkeypatch.setattr(module, "on_host", lambda image: False)
+        monkeypatch.setattr(module, "place", lambda planes, device: devices.append(device) or planes)
+        for image in (camera, np.dstack([camera] * 3)):
+            images.denoise(torch.asarray(image), 0.1, quality="fast")
+        assert devices == ["cpu", "cpu"]
 
     def test_alpha_stays(self, camera, rng):
         noisy, alpha = with_noise(camera, 0.1, rng), rng.random(camera.shape).astype(np.float32)

@@ -96,20 +96,20 @@ def denoise(
     check_large_enough("image", colour)
     sigma = estimate_for("sigma", image) if sigma is None else check_sigma("sigma", sigma, colour)
     filters = FILTERS[: QUALITIES[choice("quality", quality, tuple(QUALITIES))]]
-    if colour.ndim == 3 and (colour == colour[..., :1]).all():
-        # Grey in three channels, whose noise is the same, too, and not that of three.
-        grey = denoise(colour[..., 0], sigma, quality=quality, device=device, progress=progress)
-        return returned(np.repeat(to_numpy(grey)[..., None], 3, axis=-1), alpha, image)
+    # Grey in three channels has the same noise in all of them, and not that of three.
+    equal = colour.ndim == 3 and bool((colour == colour[..., :1]).all())
+    plane = colour[..., 0] if equal else colour
     peak = max(1.0, float(np.abs(colour).max()))
     first = Groups(8 if sigma < STRONG * peak else 10, 16)
     steps = [Groups(side, 32) for side, _, _ in filters]
-    noisy = placed(to_planes(padded(colour, first.side)), image, device)
+    noisy = placed(to_planes(padded(plane, first.side)), image, device)
     report = Report(progress, [(first, COST[0]), *((step, COST[1]) for step in steps)], noisy.shape[1:])
     with memory_errors("image", "a larger image", "smaller, or be denoised with device='cpu'"):
         found = threshold(noisy, LIMIT * sigma, first, report.of(0))
         for number, (groups, (_, share, trust)) in enumerate(zip(steps, filters, strict=True)):
             found = wiener(noisy, found, share * sigma**2, trust, groups, report.of(number + 1))
-    return returned(to_image(to_numpy(found), colour), alpha, image)
+    restored = to_image(to_numpy(found), plane)
+    return returned(np.repeat(restored[..., None], 3, axis=-1) if equal else restored, alpha, image)
 
 
 class Report:
