@@ -32,7 +32,7 @@ from sparsect.dictionary.online import Online
 from sparsect.dictionary.pictures import atom_tiles
 from sparsect.dictionary.samples import Sample
 from sparsect.dictionary.statistics import gather
-from sparsect.dictionary.updates import coordinate_descent, optimal_directions, with_replacements
+from sparsect.dictionary.updates import coordinate_descent, optimal_directions, turned_apart, with_replacements
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 
@@ -152,6 +152,24 @@ class TestUpdate:
         assert not kept.codes_codes[:, 1].any()
         assert not kept.codes_signals[1].any()
         assert kept.usage.tolist() == [40, 0, 40, 40, 40]
+
+    def test_atoms_are_turned_apart(self, rng):
+        pair = unit(rng.standard_normal((1, 9)) + np.array([[0.3], [-0.3]]) * rng.standard_normal((1, 9)))
+        pair[1] *= -1
+        turned = turned_apart(pair, 0.5)
+        assert 0.499 < -turned[0] @ turned[1] < 0.5
+        # Both turn by the same angle, in their plane.
+        np.testing.assert_allclose(turned[0] @ pair[0], turned[1] @ pair[1])
+        assert np.linalg.matrix_rank(np.concatenate([pair, turned]), tol=1e-9) == 2
+        atoms = unit(np.abs(rng.standard_normal((40, 16))))
+        atoms[1] = atoms[0]
+        for nonnegative, limit in ((False, 0.4), (True, 0.75)):
+            turned = turned_apart(atoms, limit, nonnegative)
+            np.testing.assert_allclose(np.linalg.norm(turned, axis=1), 1)
+            assert np.triu(np.abs(turned @ turned.T), 1).max() <= limit
+            assert not nonnegative or turned.min() >= 0
+        apart = turned_apart(atoms, 0.4)
+        np.testing.assert_array_equal(turned_apart(apart, 0.4), apart)
 
     def test_statistics_add_up(self, rng):
         operator = sparsect.as_operator(rng.standard_normal((9, 15)))
@@ -384,6 +402,18 @@ class TestSparsity:
         assert seen[0].count == 380
         rest = [row for row in signals if not (row == held_out).all(axis=1).any()]
         assert seen[0].energy == pytest.approx(np.square(rest).sum())
+
+    @pytest.mark.parametrize("nonnegative", [False, True])
+    def test_keeps_the_coherence_limit(self, nonnegative):
+        """Atoms above it used to be replaced by signals that exceeded it, too."""
+        digits = load_digits().data
+        signs = {"nonnegative_codes": nonnegative, "nonnegative_atoms": nonnegative}
+        learned = learn(ArraySource(digits[::2]), 60, sparsity=5, max_coherence=0.7, rounds=12, **signs).Phi
+        assert np.triu(np.abs(learned.T @ learned), 1).max() <= 0.7
+        assert not nonnegative or learned.min() >= 0
+        if not nonnegative:
+            error = sparsect.recover(learned, digits[1::2], 5, "ormp").residual_norm
+            assert np.linalg.norm(error) < 0.22 * np.linalg.norm(digits[1::2])
 
     def test_few_signals(self, rng):
         learned = learn(ArraySource(planted(rng, 30)[0]), 24, sparsity=2, rounds=4)

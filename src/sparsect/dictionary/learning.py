@@ -93,8 +93,11 @@ def learn(
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative; for 'l0' only.
     max_coherence : float, optional
-        The largest absolute inner product of two atoms, for 'l0' only. If it is exceeded, the atom used less is
-        replaced; the result may exceed it where the last update has moved atoms.
+        The largest absolute inner product of two atoms, for 'l0' only. With 0.95 or more, of two atoms that exceed it
+        the one used less is replaced by a signal, which may come close to other atoms. Below 0.95, pairs that exceed it
+        are turned apart after every update [3]_, and the result keeps the limit, unless it is near or below
+        ``sqrt((n_atoms - m) / (m (n_atoms - 1)))``, the least that is possible [4]_, or atoms are nonnegative: they
+        need more room. Low limits raise the error.
     coder : Solver, optional
         The solver that codes. For 'l0', the default is order-recursive matching pursuit, and for nonnegative codes the
         annealed Difference Map. For 'lp', it is ADMM with p-shrinkage, p = 1/2, and a penalty proportional to the size
@@ -146,6 +149,10 @@ def learn(
        Journal of Machine Learning Research 11, 2010.
     .. [2] K. Engan, S. O. Aase and J. H. Husøy, "Method of optimal directions for frame design", IEEE International
        Conference on Acoustics, Speech, and Signal Processing, 1999.
+    .. [3] B. Mailhé, D. Barchiesi and M. D. Plumbley, "INK-SVD: learning incoherent dictionaries for sparse
+       representations", IEEE International Conference on Acoustics, Speech, and Signal Processing, 2012.
+    .. [4] L. R. Welch, "Lower bounds on the maximum cross correlation of signals", IEEE Transactions on Information
+       Theory 20, 1974.
 
     Examples
     --------

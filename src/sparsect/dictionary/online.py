@@ -23,7 +23,7 @@ from ..solvers import METHODS, AnnealedDifferenceMap, LeastAngleRegression, Orde
 from ..solvers.base import Solver, check_solver
 from .samples import completed
 from .statistics import Statistics, gather
-from .updates import coordinate_descent
+from .updates import SAME, coordinate_descent, turned_apart, with_replacements
 
 # Number of signals in a step, at first and at the most. Small products do not keep a GPU busy.
 BATCH, LARGEST, GPU_BATCH = 256, 1024, 4096
@@ -35,6 +35,8 @@ MEMORY = (10.0, 300.0)
 FEWER, RAMP = 0.5, 0.67
 # Atoms used less than this fraction of the mean are replaced: they fit a few signals, and others lack an atom.
 SELDOM = 0.1
+# How often all pairs of atoms are visited to turn them apart, in a step and at the end of a round.
+TURNS, LAST_TURNS = 10, 100
 # If signals use an atom less often than this many times for each of its entries, codes are shrunk by an l1 penalty.
 FEW = 1.5
 # Shrunk codes have this many times the nonzeros on average, and at most that many times in one signal.
@@ -60,7 +62,7 @@ class Online:
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative.
     max_coherence : float, optional
-        The largest absolute inner product that two atoms may have.
+        The largest absolute inner product that two atoms may have, see :func:`sparsect.dictionary.learn`.
     """
 
     sparsity: int
@@ -283,4 +285,33 @@ class Online:
             room = max(self.memory(Phi.shape[1], fraction) - new.count, 0.0)
             recent = past.faded(min(1.0, room / past.count)) + new
         atoms = coordinate_descent(recent, Phi.T, self.nonnegative_atoms)
+        atoms = self._apart(atoms, TURNS)
         return contiguous(namespace(Phi).astype(atoms.T, Phi.dtype)), recent, new
+
+    def replaced(self, atoms: Array, statistics: Statistics, spare: Array) -> tuple[Array, Statistics]:
+        """Replace atoms that are of little use, and turn apart those that are too similar.
+
+        Parameters
+        ----------
+        atoms : array, shape (n, m)
+            The atoms, of norm 1, or zero.
+        statistics : Statistics
+            Statistics of the signals that the atoms coded.
+        spare : array, shape (n, m)
+            Atom j is replaced by row j, which has norm 1.
+
+        Returns
+        -------
+        atoms : array, shape (n, m)
+            The new atoms.
+        statistics : Statistics
+            The statistics, without the codes of the atoms that were replaced.
+        """
+        atoms, statistics = with_replacements(atoms, statistics, spare, max(self.max_coherence, SAME), SELDOM)
+        return self._apart(atoms, LAST_TURNS), statistics
+
+    def _apart(self, atoms: Array, sweeps: int) -> Array:
+        """Turn atoms apart if the limit is so low that two may exceed it without being nearly the same."""
+        if self.max_coherence >= SAME:
+            return atoms
+        return turned_apart(atoms, self.max_coherence, self.nonnegative_atoms, sweeps)

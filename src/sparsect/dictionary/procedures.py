@@ -12,7 +12,7 @@ from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespac
 from ..backend.norms import norm
 from ..operators import as_operator
 from ..solvers.base import Solver
-from .online import SELDOM, Online
+from .online import Online
 from .samples import Sample, completed, measured_means, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
@@ -323,7 +323,7 @@ class Limited:
             parts.append(new)
             report(step + 1)
         assert recent is not None
-        atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence, SELDOM)
+        atoms, recent = self.online.replaced(Phi.T, recent, self._fresh(number + 1))
         total = sum(parts[1:], start=parts[0])
         return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent, total.fractions), total
 
@@ -337,5 +337,5 @@ class Limited:
         else:
             atoms = optimal_directions(total)
         spare = from_numpy(to_numpy(self._fresh(number + 1)), Phi)
-        atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence, SELDOM)
+        atoms, _ = self.online.replaced(atoms, total, spare)
         return Stage(namespace(atoms).astype(atoms.T, Phi.dtype), usage=total.fractions), total

@@ -12,11 +12,10 @@ from ..backend.checks import choice, whole_number
 from ..backend.devices import batch_rows, place
 from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
-from ..dictionary.online import BATCH, SELDOM, Online
+from ..dictionary.online import BATCH, Online
 from ..dictionary.samples import completed, starting_atoms
 from ..dictionary.sources import is_dask
 from ..dictionary.statistics import Statistics
-from ..dictionary.updates import with_replacements
 from ..solvers.base import Solver
 from .base import CodingEstimator
 
@@ -48,7 +47,8 @@ class DictionaryLearner(CodingEstimator):
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative; for 'l0' only.
     max_coherence : float, optional
-        The largest absolute inner product of two atoms; the one used less is replaced. For 'l0' only.
+        The largest absolute inner product of two atoms, see :func:`sparsect.dictionary.learn` for what is guaranteed.
+        For 'l0' only.
     coder : Solver, optional
         The solver that codes during learning, see :func:`sparsect.dictionary.learn` for the default.
     code_iter : int, optional
@@ -225,7 +225,7 @@ class DictionaryLearner(CodingEstimator):
             self._seen += signals.shape[0]
             self.n_iter_ += 1
             if self.n_iter_ % REPLACING == 0:
-                atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence, SELDOM)
+                atoms, recent = online.replaced(Phi.T, recent, fresh(self.n_iter_))
                 Phi = contiguous(atoms.T)
             self._recent = recent
         self._set_dictionary(Dictionary(Phi))
