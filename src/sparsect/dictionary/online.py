@@ -14,7 +14,6 @@ import numpy as np
 
 from ..backend.arrays import Array, contiguous, namespace
 from ..backend.checks import real_number, reject, truth_value, whole_number
-from ..backend.norms import squared_norm
 from ..kernels.thresholding import Kind
 from ..operators import as_operator
 from ..problems import Problem
@@ -228,18 +227,18 @@ class Online:
         uses = seen / 4 * self.sparsity / n_atoms
         return min(1.0, math.log(max(uses, first) / first) / math.log(last / first))
 
-    def recalled(self, Phi: Array, signals: Array) -> Statistics:
+    def recalled(self, Phi: Array, energy: float) -> Statistics:
         """Return statistics that stand for all signals from which a dictionary was learned.
 
-        They are those of codes that are not correlated, with the energy of some signals: by themselves they leave the
+        They are those of codes that are not correlated, with the energy of the signals: by themselves they leave the
         dictionary unchanged.
 
         Parameters
         ----------
         Phi : numpy.ndarray, shape (m, n)
             The dictionary.
-        signals : numpy.ndarray, shape (rows, m)
-            Signals like those that it was learned from.
+        energy : float
+            The mean squared norm of the signals.
 
         Returns
         -------
@@ -247,10 +246,9 @@ class Online:
             The statistics of as many signals as are remembered at the end of learning.
         """
         n_atoms, count = Phi.shape[1], self.memory(Phi.shape[1], 1.0)
-        energy = count * float(np.mean(squared_norm(completed(signals))))
-        codes = energy / n_atoms * np.eye(n_atoms)
+        codes = count * energy / n_atoms * np.eye(n_atoms)
         usage = np.full(n_atoms, count * self.sparsity / n_atoms)
-        return Statistics(codes, codes @ Phi.T, usage, 0.0, energy, count)
+        return Statistics(codes, codes @ Phi.T, usage, 0.0, count * energy, count)
 
     def step(
         self, Phi: Array, past: Statistics | None, signals: Array, fraction: float, penalty: float | None = None
