@@ -428,6 +428,14 @@ class TestDictionaryLearner:
         before = parts.partial_fit(rng.random((400, 6))).components_
         np.testing.assert_array_equal(parts.partial_fit(zeros - 1).components_, before)
 
+    @pytest.mark.parametrize("call", ["fit", "partial_fit"])
+    def test_the_number_of_atoms_stays(self, rng, call):
+        signals = rng.standard_normal((100, 6))
+        learner = getattr(sparsect.DictionaryLearner(8, sparsity=2, rounds=2), call)(signals)
+        for n_atoms, got in ((9, 9), (None, 6)):
+            with pytest.raises(InputError, match=rf"n_atoms` must be 8, as in earlier calls, got {got}\."):
+                learner.set_params(n_atoms=n_atoms).partial_fit(signals)
+
     def test_an_error_in_a_stream_changes_nothing(self, rng, monkeypatch):
         signals = rng.standard_normal((1000, 6))
         learner, whole = (sparsect.DictionaryLearner(8, sparsity=2) for _ in range(2))

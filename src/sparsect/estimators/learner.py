@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..backend.arrays import contiguous, on_host, to_numpy
-from ..backend.checks import choice, whole_number
+from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import batch_rows, place
 from ..backend.norms import squared_norm
 from ..dictionary import ArraySource, DaskSource, Dictionary, learn
@@ -210,6 +210,8 @@ class DictionaryLearner(CodingEstimator):
         begun = hasattr(self, "components_")
         rows = to_numpy(self._checked(X, reset=not begun))
         n_atoms = rows.shape[1] if self.n_atoms is None else whole_number("n_atoms", self.n_atoms, 1)
+        if begun and n_atoms != self.n_components_:
+            raise reject("n_atoms", n_atoms, f"be {self.n_components_}, as in earlier calls")
         sparsity = whole_number("sparsity", self._sparsity(rows.shape[1], n_atoms), 1, min(n_atoms, rows.shape[1]))
         signs = (self.nonnegative_codes, self.nonnegative_atoms)
         online = Online(sparsity, self.coder, self.code_iter, *signs, self.max_coherence)
