@@ -357,21 +357,65 @@ class TestSparsity:
         assert more.rounds[: len(unbroken.rounds)] == unbroken.rounds
         assert min(error(more)) <= min(error(unbroken))
 
-    def test_a_damaged_checkpoint_is_refused(self, rng, tmp_path):
-        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+    def interrupted(self, source, path, last=2, **options):
+        """Save a checkpoint of learning that stops in a round."""
 
         def stop(progress):
-            if progress.round == 2:
+            if progress.round == last:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            learn(source, 20, sparsity=2, rounds=8, checkpoint=path, progress=stop)
+            learn(source, 20, checkpoint=path, progress=stop, **options)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"usage": np.zeros(3)}, r"usage has dtype float64 and shape \(3,\)"),
+            ({"sums": None}, "sums is missing"),
+            ({"current": None}, "current is missing"),
+            ({"current": np.zeros((16, 20))}, "current has columns whose norm is not 1"),
+            ({"current": np.full((16, 20), 0.25 + 0j)}, "current has dtype complex128"),
+            ({"sums": np.zeros(3)}, "sums has entries that are not positive"),
+            ({"sums": np.array([1.0, -1.0, 1.0])}, "sums has entries that are not positive"),
+            ({"usage": np.full(20, -1.0)}, "negative entries"),
+            ({"codes_codes": -np.eye(20)}, "negative entries"),
+            ({"codes_codes": np.full((20, 20), np.nan)}, "codes_codes has entries that are NaN or infinite"),
+            ({"codes_codes": np.eye(20, dtype=complex)}, "codes_codes has dtype complex128"),
+            ({"codes_signals": np.full((20, 16), "text")}, "codes_signals has dtype <U4"),
+            ({"rounds": np.array('[{"error": 0.5, "nonzeros": 2.0}]')}, "remembered is missing"),
+            ({"rounds": np.array('[{"remembered": 9.0}]')}, "error is missing"),
+            ({"rounds": np.array('[{"error": NaN, "remembered": 9.0}]')}, "rounds has a value of error that is"),
+            ({"rounds": np.array("[]")}, "rounds has none"),
+        ],
+    )
+    def test_a_damaged_checkpoint_is_refused(self, changes, message, rng, tmp_path):
+        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, sparsity=2, rounds=8)
         with np.load(path) as file:
-            arrays = dict(file)
-        for damaged in (arrays | {"usage": np.zeros(3)}, {name: arrays[name] for name in arrays if name != "sums"}):
-            np.savez(path, **damaged)
-            with pytest.raises(InputError, match=r"mine\.npz: damaged"):
-                learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
+            arrays = dict(file) | changes
+        np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+        with pytest.raises(InputError, match=rf"mine\.npz: damaged.*{message}"):
+            learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
+
+    def test_a_damaged_checkpoint_of_penalized_learning_is_refused(self, rng, tmp_path):
+        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, rounds=8)
+        with np.load(path) as file:
+            np.savez(path, **dict(file) | {"rounds": np.array('[{"nonzeros": 2.0}]')})
+        with pytest.raises(InputError, match=r"mine\.npz: damaged, error is missing"):
+            learn(source, 20, rounds=8, checkpoint=path)
+
+    @pytest.mark.parametrize(("last", "passes"), [(2, None), (16, None), (15, 3)])
+    def test_an_unfinished_run_needs_the_same_rounds(self, rng, tmp_path, last, passes):
+        """With another number, the result would not be that of a run without interruption."""
+        source, path = ArraySource(planted(rng, 400, noise=0.1)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, last, sparsity=2, rounds=16, passes=passes)
+        for rounds in (12, 32):
+            with pytest.raises(InputError, match=r"mine\.npz: was learned with other values of rounds;"):
+                learn(source, 20, sparsity=2, rounds=rounds, passes=passes, checkpoint=path)
+        finished = learn(source, 20, sparsity=2, rounds=16, passes=passes, checkpoint=path)
+        more = learn(source, 20, sparsity=2, rounds=32, passes=passes, checkpoint=path)
+        assert more.rounds[: len(finished.rounds)] == finished.rounds
 
     @pytest.mark.parametrize("missing", [None, "nan"])
     @pytest.mark.parametrize(("options", "count"), [({"sparsity": 2}, 700), ({"sparsity": 2}, 250), ({}, 700)])

@@ -39,8 +39,6 @@ THRESHOLD = 0.0044
 ITERATIONS = 20
 # Rounds, and rounds where few signals are coded again and again.
 ROUNDS, FEW_ROUNDS = 45, 20
-# By default, one in so many rounds, the last ones, is a pass over all signals.
-PASSES = 8
 
 
 def learn(
@@ -123,7 +121,7 @@ def learn(
     checkpoint : str or path-like, optional
         An ``.npz`` file to which the dictionary is written after every round. If the file exists, learning resumes from
         it, with the same outcome as without the interruption. A larger ``rounds`` continues a finished run: for 'l0',
-        with more passes over all signals, if there are to be any.
+        with more passes over all signals, if there are to be any; a run that is not finished needs the same ``rounds``.
     progress : callable, optional
         Called with a :class:`Progress` after each batch.
     about : str, optional
@@ -172,7 +170,6 @@ def learn(
     seed, patience = whole_number("rng", rng, 0), whole_number("patience", patience, 1)
     if objective is None:
         objective = "lp" if sparsity is None else "l0"
-    settings: dict[str, Any] = {"passes": passes}
     limited = choice("objective", objective, ("l0", "lp")) == "l0"
     online = _online(n_atoms, sparsity, limited, nonnegative_codes, nonnegative_atoms, max_coherence)
     if code_iter is not None:
@@ -191,12 +188,11 @@ def learn(
         online = replace(online, coder=coder, code_iter=code_iter)
         overfits = on_host(sample.rows) and online.overfits(source.size, n_atoms, sample.rows.shape[1])
         rounds = rounds or (FEW_ROUNDS if overfits else ROUNDS)
-        # Passes do not shrink codes, and would undo what that gains.
-        default = 1 if overfits else max(1, rounds // PASSES)
-        passes = default if passes is None else whole_number("passes", passes, 1, rounds)
+        if passes is not None:
+            passes = whole_number("passes", passes, 1, rounds)
         procedure = Limited(source, sample, n_atoms, online, overfits, rounds, passes, patience, seed, gather)
-        settings |= {"objective": "l0", "sparsity": sparsity, "rounds": rounds, "patience": patience}
-        settings |= {"online": repr(online)}
+        settings: dict[str, Any] = {"passes": passes, "objective": "l0", "sparsity": sparsity, "rounds": rounds}
+        settings |= {"patience": patience, "online": repr(online)}
     else:
         pool = completed(draw_rows(source, SPARE * n_atoms, np.random.default_rng([seed, 0])))
         check_magnitude("signals", pool)
@@ -213,7 +209,7 @@ def learn(
     with reserved(checkpoint):
         stage, dictionary = start, Dictionary(start.Phi, [], provenance)
         if checkpoint is not None:
-            stage, dictionary = _resumed(checkpoint, dictionary, procedure.like)
+            stage, dictionary = _resumed(checkpoint, dictionary, procedure)
         coded = 0
         while len(dictionary.rounds) < rounds and not procedure.finished(dictionary.rounds):
             batches, signals = procedure.batches(dictionary.rounds), procedure.signals(dictionary.rounds)
@@ -314,11 +310,8 @@ def _penalized_coder(signals: Array) -> ADMM:
     return ADMM(mu=mu, lam=float(f"{mu * THRESHOLD * size:.3g}"))
 
 
-def _resumed(checkpoint: str, start: Dictionary, like: Array) -> tuple[Stage, Dictionary]:
-    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet.
-
-    Statistics are placed like the array ``like``.
-    """
+def _resumed(checkpoint: str, start: Dictionary, procedure: Procedure) -> tuple[Stage, Dictionary]:
+    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet."""
     if not Path(checkpoint).exists():
         check_writable(checkpoint)
         return Stage(start.Phi), start
@@ -328,12 +321,21 @@ def _resumed(checkpoint: str, start: Dictionary, like: Array) -> tuple[Stage, Di
     if saved.Phi.shape != start.Phi.shape:
         other.insert(0, "n_atoms or patch")
     if other:
-        raise InputError(
-            f"{checkpoint}: was learned with other values of {', '.join(other)}; "
-            "use the same values to continue, or another file to start over"
-        )
+        raise _other_values(checkpoint, other)
     dictionary = Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance, saved.usage)
     try:
-        return Stage.restored(files.read_npz(checkpoint), dictionary.Phi, like), dictionary
-    except (KeyError, ValueError):
-        raise InputError(f"{checkpoint}: damaged (its statistics cannot be read)") from None
+        stage = procedure.restored(files.read_npz(checkpoint), dictionary)
+    except KeyError as error:
+        raise InputError(f"{checkpoint}: damaged, {error.args[0]} is missing") from None
+    except ValueError as error:
+        raise InputError(f"{checkpoint}: damaged ({error})") from None
+    if not procedure.continues(saved.rounds, saved.provenance.get("rounds")):
+        raise _other_values(checkpoint, ["rounds"])
+    return stage, dictionary
+
+
+def _other_values(checkpoint: str, names: list[str]) -> InputError:
+    return InputError(
+        f"{checkpoint}: was learned with other values of {', '.join(names)}; "
+        "use the same values to continue, or another file to start over"
+    )
