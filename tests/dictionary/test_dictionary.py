@@ -21,6 +21,7 @@ from sparsect.dictionary import (
     Statistics,
     as_dictionary,
     learn,
+    learning,
     list_dictionaries,
     load_dictionary,
     procedures,
@@ -284,7 +285,7 @@ def planted(rng, count=3000, m=16, n=20, s=2, noise=0.0):
 def computed_where_they_are(signals, monkeypatch):
     """Arrays of another library that are treated like those on a GPU: they are not moved to main memory."""
     strict = pytest.importorskip("array_api_strict")
-    for module in (samples, procedures):
+    for module in (samples, procedures, learning):
         monkeypatch.setattr(module, "on_host", lambda array: type(array) is np.ndarray)
     return strict.asarray(signals)
 
@@ -482,6 +483,16 @@ class TestSparsity:
             ]
             assert errors[0] < 0.99 * errors[1]
 
+    def test_codes_of_a_small_table_are_shrunk(self):
+        X = np.exp(
+            np.random.default_rng(0).standard_normal((500, 3)) @ np.random.default_rng(1).standard_normal((3, 8))
+        )
+        plain = sparsect.OrderRecursiveMatchingPursuit()
+        learned = [learn(ArraySource(X[:350]), 16, sparsity=2, coder=coder) for coder in (None, plain)]
+        assert max(numbers["nonzeros"] for numbers in learned[0].rounds) > 2
+        errors = [np.linalg.norm(sparsect.recover(each.Phi, X[350:], 2, "ormp").residual_norm) for each in learned]
+        assert errors[0] < 0.9 * errors[1]
+
     def test_the_penalty_leaves_a_number_of_nonzeros(self, rng):
         signals, truth = planted(rng, 300, noise=0.3)
         online = Online(2)
@@ -498,7 +509,7 @@ class TestSparsity:
         np.testing.assert_allclose(one, thousand, atol=1e-9)
 
     def test_where_signals_are(self, rng, monkeypatch):
-        signals, _ = planted(rng, 500, noise=0.1)
+        signals, _ = planted(rng, 1100, noise=0.1)
         expected = learn(ArraySource(signals), 20, sparsity=2, rounds=6)
         monkeypatch.setattr(online_module, "GPU_BATCH", online_module.BATCH)
         learned = learn(ArraySource(computed_where_they_are(signals, monkeypatch)), 20, sparsity=2, rounds=6)

@@ -70,9 +70,10 @@ def learn(
     first little is remembered, so that atoms move freely, and codes have half the nonzeros; later, more. The last
     rounds are passes over all signals with the method of optimal directions [2]_. Atoms that few signals use, or nearly
     the same as another one, are replaced by signals. The result is the dictionary of the round with the smallest error
-    on signals that are held out. If there are so few signals that fewer than 1.5 of them use an atom for each of its
-    entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks codes and leaves
-    1.5 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder`` is given).
+    on signals that are held out. If there are at most 1,000 signals, or so few that fewer than 1.5 of them use an atom
+    for each of its entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks
+    codes and leaves 1.5 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder``
+    is given).
 
     With ``'lp'``, learning is that of the paper: each round codes all signals by ADMM with a penalty, followed by the
     method of optimal directions, and the last dictionary is the result.

@@ -36,8 +36,9 @@ FEWER, RAMP = 0.5, 0.67
 SELDOM = 0.1
 # How often all pairs of atoms are visited to turn them apart, in a step and at the end of a round.
 TURNS, LAST_TURNS = 10, 100
-# If signals use an atom less often than this many times for each of its entries, codes are shrunk by an l1 penalty.
-FEW = 1.5
+# If signals use an atom less often than this many times for each of its entries, or there are at most so many signals,
+# codes are shrunk by an l1 penalty.
+FEW, SMALL = 1.5, 1000
 # Shrunk codes have this many times the nonzeros on average, and at most that many times in one signal.
 SHRUNK, LONGEST = 1.5, 4
 # Signals from whose paths the penalty is determined.
@@ -99,7 +100,8 @@ class Online:
         bool
             False also if codes are nonnegative or a coder is given.
         """
-        return self.coder is None and not self.nonnegative_codes and signals * self.sparsity < FEW * n_atoms * entries
+        few = signals <= SMALL or signals * self.sparsity < FEW * n_atoms * entries
+        return few and self.coder is None and not self.nonnegative_codes
 
     def penalty(self, Phi: Array, signals: Array) -> float:
         """Return the weight of the l1 norm with which codes have 1.5 times the nonzeros, on average.
