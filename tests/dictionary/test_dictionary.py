@@ -21,6 +21,7 @@ from sparsect.dictionary import (
     Statistics,
     as_dictionary,
     learn,
+    learning,
     list_dictionaries,
     load_dictionary,
     procedures,
@@ -32,7 +33,7 @@ from sparsect.dictionary.online import Online
 from sparsect.dictionary.pictures import atom_tiles
 from sparsect.dictionary.samples import Sample
 from sparsect.dictionary.statistics import gather
-from sparsect.dictionary.updates import coordinate_descent, optimal_directions, with_replacements
+from sparsect.dictionary.updates import coordinate_descent, optimal_directions, turned_apart, with_replacements
 from sparsect.images import PatchSource
 from sparsect.reporting import plots
 
@@ -153,6 +154,24 @@ class TestUpdate:
         assert not kept.codes_signals[1].any()
         assert kept.usage.tolist() == [40, 0, 40, 40, 40]
 
+    def test_atoms_are_turned_apart(self, rng):
+        pair = unit(rng.standard_normal((1, 9)) + np.array([[0.3], [-0.3]]) * rng.standard_normal((1, 9)))
+        pair[1] *= -1
+        turned = turned_apart(pair, 0.5)
+        assert 0.499 < -turned[0] @ turned[1] < 0.5
+        # Both turn by the same angle, in their plane.
+        np.testing.assert_allclose(turned[0] @ pair[0], turned[1] @ pair[1])
+        assert np.linalg.matrix_rank(np.concatenate([pair, turned]), tol=1e-9) == 2
+        atoms = unit(np.abs(rng.standard_normal((40, 16))))
+        atoms[1] = atoms[0]
+        for nonnegative, limit in ((False, 0.4), (True, 0.75)):
+            turned = turned_apart(atoms, limit, nonnegative)
+            np.testing.assert_allclose(np.linalg.norm(turned, axis=1), 1)
+            assert np.triu(np.abs(turned @ turned.T), 1).max() <= limit
+            assert not nonnegative or turned.min() >= 0
+        apart = turned_apart(atoms, 0.4)
+        np.testing.assert_array_equal(turned_apart(apart, 0.4), apart)
+
     def test_statistics_add_up(self, rng):
         operator = sparsect.as_operator(rng.standard_normal((9, 15)))
         signals = rng.standard_normal((40, 9))
@@ -266,7 +285,7 @@ def planted(rng, count=3000, m=16, n=20, s=2, noise=0.0):
 def computed_where_they_are(signals, monkeypatch):
     """Arrays of another library that are treated like those on a GPU: they are not moved to main memory."""
     strict = pytest.importorskip("array_api_strict")
-    for module in (samples, procedures):
+    for module in (samples, procedures, learning):
         monkeypatch.setattr(module, "on_host", lambda array: type(array) is np.ndarray)
     return strict.asarray(signals)
 
@@ -339,21 +358,65 @@ class TestSparsity:
         assert more.rounds[: len(unbroken.rounds)] == unbroken.rounds
         assert min(error(more)) <= min(error(unbroken))
 
-    def test_a_damaged_checkpoint_is_refused(self, rng, tmp_path):
-        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+    def interrupted(self, source, path, last=2, **options):
+        """Save a checkpoint of learning that stops in a round."""
 
         def stop(progress):
-            if progress.round == 2:
+            if progress.round == last:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            learn(source, 20, sparsity=2, rounds=8, checkpoint=path, progress=stop)
+            learn(source, 20, checkpoint=path, progress=stop, **options)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"usage": np.zeros(3)}, r"usage has dtype float64 and shape \(3,\)"),
+            ({"sums": None}, "sums is missing"),
+            ({"current": None}, "current is missing"),
+            ({"current": np.zeros((16, 20))}, "current has columns whose norm is not 1"),
+            ({"current": np.full((16, 20), 0.25 + 0j)}, "current has dtype complex128"),
+            ({"sums": np.zeros(3)}, "sums has entries that are not positive"),
+            ({"sums": np.array([1.0, -1.0, 1.0])}, "sums has entries that are not positive"),
+            ({"usage": np.full(20, -1.0)}, "negative entries"),
+            ({"codes_codes": -np.eye(20)}, "negative entries"),
+            ({"codes_codes": np.full((20, 20), np.nan)}, "codes_codes has entries that are NaN or infinite"),
+            ({"codes_codes": np.eye(20, dtype=complex)}, "codes_codes has dtype complex128"),
+            ({"codes_signals": np.full((20, 16), "text")}, "codes_signals has dtype <U4"),
+            ({"rounds": np.array('[{"error": 0.5, "nonzeros": 2.0}]')}, "remembered is missing"),
+            ({"rounds": np.array('[{"remembered": 9.0}]')}, "error is missing"),
+            ({"rounds": np.array('[{"error": NaN, "remembered": 9.0}]')}, "rounds has a value of error that is"),
+            ({"rounds": np.array("[]")}, "rounds has none"),
+        ],
+    )
+    def test_a_damaged_checkpoint_is_refused(self, changes, message, rng, tmp_path):
+        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, sparsity=2, rounds=8)
         with np.load(path) as file:
-            arrays = dict(file)
-        for damaged in (arrays | {"usage": np.zeros(3)}, {name: arrays[name] for name in arrays if name != "sums"}):
-            np.savez(path, **damaged)
-            with pytest.raises(InputError, match=r"mine\.npz: damaged"):
-                learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
+            arrays = dict(file) | changes
+        np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+        with pytest.raises(InputError, match=rf"mine\.npz: damaged.*{message}"):
+            learn(source, 20, sparsity=2, rounds=8, checkpoint=path)
+
+    def test_a_damaged_checkpoint_of_penalized_learning_is_refused(self, rng, tmp_path):
+        source, path = ArraySource(planted(rng, 200)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, rounds=8)
+        with np.load(path) as file:
+            np.savez(path, **dict(file) | {"rounds": np.array('[{"nonzeros": 2.0}]')})
+        with pytest.raises(InputError, match=r"mine\.npz: damaged, error is missing"):
+            learn(source, 20, rounds=8, checkpoint=path)
+
+    @pytest.mark.parametrize(("last", "passes"), [(2, None), (16, None), (15, 3)])
+    def test_an_unfinished_run_needs_the_same_rounds(self, rng, tmp_path, last, passes):
+        """With another number, the result would not be that of a run without interruption."""
+        source, path = ArraySource(planted(rng, 400, noise=0.1)[0]), tmp_path / "mine.npz"
+        self.interrupted(source, path, last, sparsity=2, rounds=16, passes=passes)
+        for rounds in (12, 32):
+            with pytest.raises(InputError, match=r"mine\.npz: was learned with other values of rounds;"):
+                learn(source, 20, sparsity=2, rounds=rounds, passes=passes, checkpoint=path)
+        finished = learn(source, 20, sparsity=2, rounds=16, passes=passes, checkpoint=path)
+        more = learn(source, 20, sparsity=2, rounds=32, passes=passes, checkpoint=path)
+        assert more.rounds[: len(finished.rounds)] == finished.rounds
 
     @pytest.mark.parametrize("missing", [None, "nan"])
     @pytest.mark.parametrize(("options", "count"), [({"sparsity": 2}, 700), ({"sparsity": 2}, 250), ({}, 700)])
@@ -385,6 +448,18 @@ class TestSparsity:
         rest = [row for row in signals if not (row == held_out).all(axis=1).any()]
         assert seen[0].energy == pytest.approx(np.square(rest).sum())
 
+    @pytest.mark.parametrize("nonnegative", [False, True])
+    def test_keeps_the_coherence_limit(self, nonnegative):
+        """Atoms above it used to be replaced by signals that exceeded it, too."""
+        digits = load_digits().data
+        signs = {"nonnegative_codes": nonnegative, "nonnegative_atoms": nonnegative}
+        learned = learn(ArraySource(digits[::2]), 60, sparsity=5, max_coherence=0.7, rounds=12, **signs).Phi
+        assert np.triu(np.abs(learned.T @ learned), 1).max() <= 0.7
+        assert not nonnegative or learned.min() >= 0
+        if not nonnegative:
+            error = sparsect.recover(learned, digits[1::2], 5, "ormp").residual_norm
+            assert np.linalg.norm(error) < 0.22 * np.linalg.norm(digits[1::2])
+
     def test_few_signals(self, rng):
         learned = learn(ArraySource(planted(rng, 30)[0]), 24, sparsity=2, rounds=4)
         assert learned.Phi.shape == (16, 24)
@@ -408,6 +483,16 @@ class TestSparsity:
             ]
             assert errors[0] < 0.99 * errors[1]
 
+    def test_codes_of_a_small_table_are_shrunk(self):
+        X = np.exp(
+            np.random.default_rng(0).standard_normal((500, 3)) @ np.random.default_rng(1).standard_normal((3, 8))
+        )
+        plain = sparsect.OrderRecursiveMatchingPursuit()
+        learned = [learn(ArraySource(X[:350]), 16, sparsity=2, coder=coder) for coder in (None, plain)]
+        assert max(numbers["nonzeros"] for numbers in learned[0].rounds) > 2
+        errors = [np.linalg.norm(sparsect.recover(each.Phi, X[350:], 2, "ormp").residual_norm) for each in learned]
+        assert errors[0] < 0.9 * errors[1]
+
     def test_the_penalty_leaves_a_number_of_nonzeros(self, rng):
         signals, truth = planted(rng, 300, noise=0.3)
         online = Online(2)
@@ -424,7 +509,7 @@ class TestSparsity:
         np.testing.assert_allclose(one, thousand, atol=1e-9)
 
     def test_where_signals_are(self, rng, monkeypatch):
-        signals, _ = planted(rng, 500, noise=0.1)
+        signals, _ = planted(rng, 1100, noise=0.1)
         expected = learn(ArraySource(signals), 20, sparsity=2, rounds=6)
         monkeypatch.setattr(online_module, "GPU_BATCH", online_module.BATCH)
         learned = learn(ArraySource(computed_where_they_are(signals, monkeypatch)), 20, sparsity=2, rounds=6)

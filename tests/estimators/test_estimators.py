@@ -1,5 +1,6 @@
 """scikit-learn's own checks, and that the skins do what is under them."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -367,7 +368,7 @@ class TestDictionaryLearner:
         learner = sparsect.DictionaryLearner(20, sparsity=2)
         for start in range(0, 8000, 1000):
             learner.partial_fit(signals[start : start + 1000])
-        assert learner.n_iter_ == 32
+        assert learner.n_iter_ == -(-np.count_nonzero(signals.any(axis=1)) // 64)
         assert learner.transform(signals[:5]).shape == (5, 20)
         np.testing.assert_allclose(np.linalg.norm(learner.components_, axis=1), 1)
         first = sparsect.DictionaryLearner(20, sparsity=2).partial_fit(signals[:1000])
@@ -395,6 +396,67 @@ class TestDictionaryLearner:
         np.testing.assert_allclose(large.components_, first.components_, atol=1e-6)
         with pytest.raises(InputError, match=r"sparsity` must be a whole number from 1 to 16, got 17"):
             sparsect.DictionaryLearner(20, sparsity=17).partial_fit(signals)
+
+    @pytest.mark.parametrize("size", [1, 7, 64, 150])
+    def test_a_stream_in_parts_of_any_size(self, rng, size):
+        """Atoms and replacements used to come from the signals of one call, even if that was a single one."""
+        signals = rng.standard_normal((700, 40)) @ rng.standard_normal((40, 12))
+        whole = sparsect.DictionaryLearner(24, sparsity=2).partial_fit(signals)
+        learner = sparsect.DictionaryLearner(24, sparsity=2)
+        for start in range(0, 700, size):
+            # Rows of zeros make no difference, wherever they are.
+            part = np.concatenate([np.zeros((3, 12)), signals[start : start + size], np.zeros((70, 12))])
+            assert learner.partial_fit(part).components_.shape == (24, 12)
+            if start == 4 * size:
+                learner = pickle.loads(pickle.dumps(learner))
+        assert learner.n_iter_ == whole.n_iter_ == 11
+        np.testing.assert_allclose(learner.components_, whole.components_, atol=1e-9)
+        assert learner.components_.dtype == np.float64
+        kept = learner._stream.rows
+        assert len(kept) == 4 * 24 + 700 % 64
+        np.testing.assert_array_equal(kept, signals[-len(kept) :])
+
+    def test_a_stream_of_zeros(self, rng):
+        learner, zeros = sparsect.DictionaryLearner(4, sparsity=2), np.zeros((10, 6))
+        with pytest.raises(InputError, match="signals` must not all be zero, got zeros only"):
+            learner.partial_fit(zeros)
+        before = learner.partial_fit(rng.standard_normal((400, 6))).components_
+        np.testing.assert_array_equal(learner.partial_fit(zeros).components_, before)
+        parts = sparsect.DictionaryLearner(4, sparsity=2, nonnegative_codes=True, nonnegative_atoms=True)
+        with pytest.raises(InputError, match="signals` must have positive entries, for nonnegative atoms"):
+            parts.partial_fit(zeros - 1)
+        before = parts.partial_fit(rng.random((400, 6))).components_
+        np.testing.assert_array_equal(parts.partial_fit(zeros - 1).components_, before)
+
+    @pytest.mark.parametrize("call", ["fit", "partial_fit"])
+    def test_the_number_of_atoms_stays(self, rng, call):
+        signals = rng.standard_normal((100, 6))
+        learner = getattr(sparsect.DictionaryLearner(8, sparsity=2, rounds=2), call)(signals)
+        for n_atoms, got in ((9, 9), (None, 6)):
+            with pytest.raises(InputError, match=rf"n_atoms` must be 8, as in earlier calls, got {got}\."):
+                learner.set_params(n_atoms=n_atoms).partial_fit(signals)
+
+    def test_an_error_in_a_stream_changes_nothing(self, rng, monkeypatch):
+        signals = rng.standard_normal((1000, 6))
+        learner, whole = (sparsect.DictionaryLearner(8, sparsity=2) for _ in range(2))
+        learner.partial_fit(signals[:300])
+        with monkeypatch.context() as patched:
+            patched.setattr("sparsect.dictionary.online.Online.replaced", lambda *args: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                learner.partial_fit(signals[300:])
+        np.testing.assert_allclose(
+            learner.partial_fit(signals[300:]).components_, whole.partial_fit(signals).components_, atol=1e-9
+        )
+
+    def test_goes_on_from_what_fit_has_learned(self, rng):
+        """The energy of what had been learned before used to be that of the signals of the first call."""
+        truth = rng.standard_normal((12, 8))
+        codes = np.where(rng.random((2000, 12)) < 0.15, rng.standard_normal((2000, 12)), 0)
+        signals = codes @ truth + 0.1 * rng.standard_normal((2000, 8))
+        learner = sparsect.DictionaryLearner(12, sparsity=2, rounds=8).fit(signals)
+        before = learner.components_
+        learner.partial_fit(1e-6 * signals[:10]).partial_fit(signals[:300])
+        assert np.sum(learner.components_ * before, axis=1).min() > 0.99
 
     @pytest.mark.parametrize("stream", [False, True])
     def test_nonnegative(self, stream):

@@ -39,8 +39,6 @@ THRESHOLD = 0.0044
 ITERATIONS = 20
 # Rounds, and rounds where few signals are coded again and again.
 ROUNDS, FEW_ROUNDS = 45, 20
-# By default, one in so many rounds, the last ones, is a pass over all signals.
-PASSES = 8
 
 
 def learn(
@@ -72,9 +70,10 @@ def learn(
     first little is remembered, so that atoms move freely, and codes have half the nonzeros; later, more. The last
     rounds are passes over all signals with the method of optimal directions [2]_. Atoms that few signals use, or nearly
     the same as another one, are replaced by signals. The result is the dictionary of the round with the smallest error
-    on signals that are held out. If there are so few signals that fewer than 1.5 of them use an atom for each of its
-    entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks codes and leaves
-    1.5 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder`` is given).
+    on signals that are held out. If there are at most 1,000 signals, or so few that fewer than 1.5 of them use an atom
+    for each of its entries, atoms would fit their noise; mini-batches are then coded with an l1 penalty, which shrinks
+    codes and leaves 1.5 times ``sparsity`` nonzeros on average (not on a GPU, nor if codes are nonnegative or ``coder``
+    is given).
 
     With ``'lp'``, learning is that of the paper: each round codes all signals by ADMM with a penalty, followed by the
     method of optimal directions, and the last dictionary is the result.
@@ -93,8 +92,11 @@ def learn(
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative; for 'l0' only.
     max_coherence : float, optional
-        The largest absolute inner product of two atoms, for 'l0' only. If it is exceeded, the atom used less is
-        replaced; the result may exceed it where the last update has moved atoms.
+        The largest absolute inner product of two atoms, for 'l0' only. With 0.95 or more, of two atoms that exceed it
+        the one used less is replaced by a signal, which may come close to other atoms. Below 0.95, pairs that exceed it
+        are turned apart after every update [3]_, and the result keeps the limit, unless it is near or below
+        ``sqrt((n_atoms - m) / (m (n_atoms - 1)))``, the least that is possible [4]_, or atoms are nonnegative: they
+        need more room. Low limits raise the error.
     coder : Solver, optional
         The solver that codes. For 'l0', the default is order-recursive matching pursuit, and for nonnegative codes the
         annealed Difference Map. For 'lp', it is ADMM with p-shrinkage, p = 1/2, and a penalty proportional to the size
@@ -120,7 +122,7 @@ def learn(
     checkpoint : str or path-like, optional
         An ``.npz`` file to which the dictionary is written after every round. If the file exists, learning resumes from
         it, with the same outcome as without the interruption. A larger ``rounds`` continues a finished run: for 'l0',
-        with more passes over all signals, if there are to be any.
+        with more passes over all signals, if there are to be any; a run that is not finished needs the same ``rounds``.
     progress : callable, optional
         Called with a :class:`Progress` after each batch.
     about : str, optional
@@ -146,6 +148,10 @@ def learn(
        Journal of Machine Learning Research 11, 2010.
     .. [2] K. Engan, S. O. Aase and J. H. Husøy, "Method of optimal directions for frame design", IEEE International
        Conference on Acoustics, Speech, and Signal Processing, 1999.
+    .. [3] B. Mailhé, D. Barchiesi and M. D. Plumbley, "INK-SVD: learning incoherent dictionaries for sparse
+       representations", IEEE International Conference on Acoustics, Speech, and Signal Processing, 2012.
+    .. [4] L. R. Welch, "Lower bounds on the maximum cross correlation of signals", IEEE Transactions on Information
+       Theory 20, 1974.
 
     Examples
     --------
@@ -165,7 +171,6 @@ def learn(
     seed, patience = whole_number("rng", rng, 0), whole_number("patience", patience, 1)
     if objective is None:
         objective = "lp" if sparsity is None else "l0"
-    settings: dict[str, Any] = {"passes": passes}
     limited = choice("objective", objective, ("l0", "lp")) == "l0"
     online = _online(n_atoms, sparsity, limited, nonnegative_codes, nonnegative_atoms, max_coherence)
     if code_iter is not None:
@@ -184,12 +189,11 @@ def learn(
         online = replace(online, coder=coder, code_iter=code_iter)
         overfits = on_host(sample.rows) and online.overfits(source.size, n_atoms, sample.rows.shape[1])
         rounds = rounds or (FEW_ROUNDS if overfits else ROUNDS)
-        # Passes do not shrink codes, and would undo what that gains.
-        default = 1 if overfits else max(1, rounds // PASSES)
-        passes = default if passes is None else whole_number("passes", passes, 1, rounds)
+        if passes is not None:
+            passes = whole_number("passes", passes, 1, rounds)
         procedure = Limited(source, sample, n_atoms, online, overfits, rounds, passes, patience, seed, gather)
-        settings |= {"objective": "l0", "sparsity": sparsity, "rounds": rounds, "patience": patience}
-        settings |= {"online": repr(online)}
+        settings: dict[str, Any] = {"passes": passes, "objective": "l0", "sparsity": sparsity, "rounds": rounds}
+        settings |= {"patience": patience, "online": repr(online)}
     else:
         pool = completed(draw_rows(source, SPARE * n_atoms, np.random.default_rng([seed, 0])))
         check_magnitude("signals", pool)
@@ -206,7 +210,7 @@ def learn(
     with reserved(checkpoint):
         stage, dictionary = start, Dictionary(start.Phi, [], provenance)
         if checkpoint is not None:
-            stage, dictionary = _resumed(checkpoint, dictionary, procedure.like)
+            stage, dictionary = _resumed(checkpoint, dictionary, procedure)
         coded = 0
         while len(dictionary.rounds) < rounds and not procedure.finished(dictionary.rounds):
             batches, signals = procedure.batches(dictionary.rounds), procedure.signals(dictionary.rounds)
@@ -307,11 +311,8 @@ def _penalized_coder(signals: Array) -> ADMM:
     return ADMM(mu=mu, lam=float(f"{mu * THRESHOLD * size:.3g}"))
 
 
-def _resumed(checkpoint: str, start: Dictionary, like: Array) -> tuple[Stage, Dictionary]:
-    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet.
-
-    Statistics are placed like the array ``like``.
-    """
+def _resumed(checkpoint: str, start: Dictionary, procedure: Procedure) -> tuple[Stage, Dictionary]:
+    """Return the saved stage and dictionary on the device of ``start``, or ``start`` if none has been saved yet."""
     if not Path(checkpoint).exists():
         check_writable(checkpoint)
         return Stage(start.Phi), start
@@ -321,12 +322,21 @@ def _resumed(checkpoint: str, start: Dictionary, like: Array) -> tuple[Stage, Di
     if saved.Phi.shape != start.Phi.shape:
         other.insert(0, "n_atoms or patch")
     if other:
-        raise InputError(
-            f"{checkpoint}: was learned with other values of {', '.join(other)}; "
-            "use the same values to continue, or another file to start over"
-        )
+        raise _other_values(checkpoint, other)
     dictionary = Dictionary(from_numpy(to_numpy(saved.Phi), start.Phi), saved.rounds, start.provenance, saved.usage)
     try:
-        return Stage.restored(files.read_npz(checkpoint), dictionary.Phi, like), dictionary
-    except (KeyError, ValueError):
-        raise InputError(f"{checkpoint}: damaged (its statistics cannot be read)") from None
+        stage = procedure.restored(files.read_npz(checkpoint), dictionary)
+    except KeyError as error:
+        raise InputError(f"{checkpoint}: damaged, {error.args[0]} is missing") from None
+    except ValueError as error:
+        raise InputError(f"{checkpoint}: damaged ({error})") from None
+    if not procedure.continues(saved.rounds, saved.provenance.get("rounds")):
+        raise _other_values(checkpoint, ["rounds"])
+    return stage, dictionary
+
+
+def _other_values(checkpoint: str, names: list[str]) -> InputError:
+    return InputError(
+        f"{checkpoint}: was learned with other values of {', '.join(names)}; "
+        "use the same values to continue, or another file to start over"
+    )

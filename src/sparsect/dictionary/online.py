@@ -14,7 +14,6 @@ import numpy as np
 
 from ..backend.arrays import Array, contiguous, namespace
 from ..backend.checks import real_number, reject, truth_value, whole_number
-from ..backend.norms import squared_norm
 from ..kernels.thresholding import Kind
 from ..operators import as_operator
 from ..problems import Problem
@@ -23,7 +22,7 @@ from ..solvers import METHODS, AnnealedDifferenceMap, LeastAngleRegression, Orde
 from ..solvers.base import Solver, check_solver
 from .samples import completed
 from .statistics import Statistics, gather
-from .updates import coordinate_descent
+from .updates import SAME, coordinate_descent, turned_apart, with_replacements
 
 # Number of signals in a step, at first and at the most. Small products do not keep a GPU busy.
 BATCH, LARGEST, GPU_BATCH = 256, 1024, 4096
@@ -35,8 +34,11 @@ MEMORY = (10.0, 300.0)
 FEWER, RAMP = 0.5, 0.67
 # Atoms used less than this fraction of the mean are replaced: they fit a few signals, and others lack an atom.
 SELDOM = 0.1
-# If signals use an atom less often than this many times for each of its entries, codes are shrunk by an l1 penalty.
-FEW = 1.5
+# How often all pairs of atoms are visited to turn them apart, in a step and at the end of a round.
+TURNS, LAST_TURNS = 10, 100
+# If signals use an atom less often than this many times for each of its entries, or there are at most so many signals,
+# codes are shrunk by an l1 penalty.
+FEW, SMALL = 1.5, 1000
 # Shrunk codes have this many times the nonzeros on average, and at most that many times in one signal.
 SHRUNK, LONGEST = 1.5, 4
 # Signals from whose paths the penalty is determined.
@@ -60,7 +62,7 @@ class Online:
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative.
     max_coherence : float, optional
-        The largest absolute inner product that two atoms may have.
+        The largest absolute inner product that two atoms may have, see :func:`sparsect.dictionary.learn`.
     """
 
     sparsity: int
@@ -98,7 +100,8 @@ class Online:
         bool
             False also if codes are nonnegative or a coder is given.
         """
-        return self.coder is None and not self.nonnegative_codes and signals * self.sparsity < FEW * n_atoms * entries
+        few = signals <= SMALL or signals * self.sparsity < FEW * n_atoms * entries
+        return few and self.coder is None and not self.nonnegative_codes
 
     def penalty(self, Phi: Array, signals: Array) -> float:
         """Return the weight of the l1 norm with which codes have 1.5 times the nonzeros, on average.
@@ -226,18 +229,18 @@ class Online:
         uses = seen / 4 * self.sparsity / n_atoms
         return min(1.0, math.log(max(uses, first) / first) / math.log(last / first))
 
-    def recalled(self, Phi: Array, signals: Array) -> Statistics:
+    def recalled(self, Phi: Array, energy: float) -> Statistics:
         """Return statistics that stand for all signals from which a dictionary was learned.
 
-        They are those of codes that are not correlated, with the energy of some signals: by themselves they leave the
+        They are those of codes that are not correlated, with the energy of the signals: by themselves they leave the
         dictionary unchanged.
 
         Parameters
         ----------
         Phi : numpy.ndarray, shape (m, n)
             The dictionary.
-        signals : numpy.ndarray, shape (rows, m)
-            Signals like those that it was learned from.
+        energy : float
+            The mean squared norm of the signals.
 
         Returns
         -------
@@ -245,10 +248,9 @@ class Online:
             The statistics of as many signals as are remembered at the end of learning.
         """
         n_atoms, count = Phi.shape[1], self.memory(Phi.shape[1], 1.0)
-        energy = count * float(np.mean(squared_norm(completed(signals))))
-        codes = energy / n_atoms * np.eye(n_atoms)
+        codes = count * energy / n_atoms * np.eye(n_atoms)
         usage = np.full(n_atoms, count * self.sparsity / n_atoms)
-        return Statistics(codes, codes @ Phi.T, usage, 0.0, energy, count)
+        return Statistics(codes, codes @ Phi.T, usage, 0.0, count * energy, count)
 
     def step(
         self, Phi: Array, past: Statistics | None, signals: Array, fraction: float, penalty: float | None = None
@@ -283,4 +285,33 @@ class Online:
             room = max(self.memory(Phi.shape[1], fraction) - new.count, 0.0)
             recent = past.faded(min(1.0, room / past.count)) + new
         atoms = coordinate_descent(recent, Phi.T, self.nonnegative_atoms)
+        atoms = self._apart(atoms, TURNS)
         return contiguous(namespace(Phi).astype(atoms.T, Phi.dtype)), recent, new
+
+    def replaced(self, atoms: Array, statistics: Statistics, spare: Array) -> tuple[Array, Statistics]:
+        """Replace atoms that are of little use, and turn apart those that are too similar.
+
+        Parameters
+        ----------
+        atoms : array, shape (n, m)
+            The atoms, of norm 1, or zero.
+        statistics : Statistics
+            Statistics of the signals that the atoms coded.
+        spare : array, shape (n, m)
+            Atom j is replaced by row j, which has norm 1.
+
+        Returns
+        -------
+        atoms : array, shape (n, m)
+            The new atoms.
+        statistics : Statistics
+            The statistics, without the codes of the atoms that were replaced.
+        """
+        atoms, statistics = with_replacements(atoms, statistics, spare, max(self.max_coherence, SAME), SELDOM)
+        return self._apart(atoms, LAST_TURNS), statistics
+
+    def _apart(self, atoms: Array, sweeps: int) -> Array:
+        """Turn atoms apart if the limit is so low that two may exceed it without being nearly the same."""
+        if self.max_coherence >= SAME:
+            return atoms
+        return turned_apart(atoms, self.max_coherence, self.nonnegative_atoms, sweeps)

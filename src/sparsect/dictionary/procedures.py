@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..backend.arrays import Array, NumpyArray, contiguous, from_numpy, namespac
 from ..backend.norms import norm
 from ..operators import as_operator
 from ..solvers.base import Solver
-from .online import SELDOM, Online
+from .online import Online
 from .samples import Sample, completed, measured_means, starting_atoms
 from .sources import Source
 from .statistics import ARRAYS, Statistics, gather
@@ -23,6 +24,8 @@ from .updates import coordinate_descent, optimal_directions, with_replacements
 STEPS = 20
 # Signals drawn for each atom from which atoms are taken.
 SPARE = 4
+# By default, one in so many rounds, the last ones, is a pass over all signals.
+PASSES = 8
 # Sweeps over nonnegative atoms in a pass over all signals.
 SWEEPS = 10
 
@@ -80,17 +83,40 @@ class Stage:
 
         Raises
         ------
-        KeyError, ValueError
-            If arrays are missing or have other shapes.
+        KeyError
+            If an array is missing.
+        ValueError
+            If one cannot be what was saved.
         """
-        if "current" not in arrays:
-            return cls(best)
+        m, n = best.shape
+        shapes = {"current": (m, n), "sums": (3,), "codes_codes": (n, n), "codes_signals": (n, m), "usage": (n,)}
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.shape != shape or array.dtype != (arrays["Phi"].dtype if name == "current" else np.float64):
+                raise ValueError(f"{name} has dtype {array.dtype} and shape {array.shape}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} has entries that are NaN or infinite")
         error, energy, count = arrays["sums"].tolist()
-        (m, n), (A, B, usage) = best.shape, (arrays[name] for name in ARRAYS)
-        if [array.shape for array in (arrays["current"], A, B, usage)] != [(m, n), (n, n), (n, m), (n,)]:
-            raise ValueError
-        recent = Statistics(A, B, usage, error, energy, count).moved(lambda array: from_numpy(to_numpy(array), like))
+        if not (error >= 0 and energy >= 0 and count > 0):
+            raise ValueError("sums has entries that are not positive")
+        if (arrays["usage"] < 0).any() or (np.diag(arrays["codes_codes"]) < 0).any():
+            raise ValueError("usage or codes_codes has negative entries")
+        if not np.allclose(np.linalg.norm(arrays["current"], axis=0), 1, atol=1e-3):
+            raise ValueError("current has columns whose norm is not 1")
+        codes_codes, codes_signals, usage = (from_numpy(arrays[name], like) for name in ARRAYS)
+        recent = Statistics(codes_codes, codes_signals, usage, error, energy, count)
         return cls(from_numpy(arrays["current"], best), recent)
+
+
+def _check_rounds(rounds: Rounds, names: tuple[str, ...]) -> None:
+    """Check the numbers of rounds that were read from a file."""
+    if not rounds:
+        raise ValueError("rounds has none")
+    for numbers in rounds:
+        # A KeyError if one of the names is missing.
+        for name in {*names, *numbers}:
+            if not 0 <= numbers[name] < math.inf:
+                raise ValueError(f"rounds has a value of {name} that is negative, NaN or infinite")
 
 
 class Procedure(Protocol):
@@ -120,6 +146,12 @@ class Procedure(Protocol):
 
     def best(self, rounds: Rounds) -> int:
         """Return the number of the round, from 0, whose dictionary is the result."""
+
+    def restored(self, arrays: dict[str, NumpyArray], best: Dictionary) -> Stage:
+        """Return the stage after the rounds of the best dictionary of a checkpoint, see :meth:`Stage.restored`."""
+
+    def continues(self, rounds: Rounds, planned: object) -> bool:
+        """Whether these rounds, of which so many had been planned, are those with which this learning begins."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +229,15 @@ class Penalized:
         """Return the number of the last round."""
         return len(rounds) - 1
 
+    def restored(self, arrays: dict[str, NumpyArray], best: Dictionary) -> Stage:
+        """Return the dictionary, which is all that rounds need."""
+        _check_rounds(best.rounds, ("error",))
+        return Stage(best.Phi)
+
+    def continues(self, rounds: Rounds, planned: object) -> bool:
+        """Return True: all rounds are the same."""
+        return True
+
 
 @dataclass(frozen=True)
 class Limited:
@@ -217,8 +258,10 @@ class Limited:
         Settings of the mini-batches.
     overfits : bool
         Whether there are so few signals that the codes of mini-batches are shrunk.
-    rounds, passes, patience : int
-        Number of rounds, of passes among them, and of rounds without a smaller error after which the passes begin.
+    rounds, patience : int
+        Number of rounds, and of rounds without a smaller error after which the passes begin.
+    passes : int or None
+        Number of passes among the rounds; None for the default.
     seed : int
         Seed for atoms, mini-batches and replacements.
     gather : callable
@@ -231,7 +274,7 @@ class Limited:
     online: Online
     overfits: bool
     rounds: int
-    passes: int
+    passes: int | None
     patience: int
     seed: int
     gather: Gather
@@ -256,15 +299,15 @@ class Limited:
     def left(self, rounds: Rounds) -> int:
         """Return the number of signals that the remaining rounds code, if the passes do not begin or end earlier."""
         passed = sum(not numbers["remembered"] for numbers in rounds)
-        coming = () if self._is_pass(rounds) else range(len(rounds), self.rounds - self.passes)
+        coming = () if self._is_pass(rounds) else range(len(rounds), self.rounds - self._passes)
         steps = STEPS * sum(self._batch(number) for number in coming)
-        return steps + (self.passes - passed) * self.source.size
+        return steps + (self._passes - passed) * self.source.size
 
     def finished(self, rounds: Rounds) -> bool:
         """Whether the passes are done, or the last one has not lowered the error."""
         passes = [numbers for numbers in rounds if not numbers["remembered"]]
         worse = len(passes) > 1 and self._error(passes[-1]) >= self._error(passes[-2])
-        return worse or len(passes) >= self.passes
+        return worse or len(passes) >= self._passes
 
     def round(self, stage: Stage, best: Array, rounds: Rounds, report: Callable[[int], None]) -> tuple[Stage, Numbers]:
         """Do a round of mini-batches, or a pass over all signals that starts from the best dictionary."""
@@ -282,15 +325,32 @@ class Limited:
         """Return the number of the round with the smallest error, from 0."""
         return int(np.argmin([self._error(numbers) for numbers in rounds]))
 
+    def restored(self, arrays: dict[str, NumpyArray], best: Dictionary) -> Stage:
+        """Return the current dictionary with its statistics, or the best one before a pass."""
+        _check_rounds(best.rounds, ("error", "remembered"))
+        return Stage.restored(arrays, best.Phi, self.like) if best.rounds[-1]["remembered"] else Stage(best.Phi)
+
+    def continues(self, rounds: Rounds, planned: object) -> bool:
+        """Whether as many rounds had been planned, or those that had been are finished."""
+        return planned == self.rounds or (isinstance(planned, int) and replace(self, rounds=planned).finished(rounds))
+
+    @property
+    def _passes(self) -> int:
+        """Number of passes among the rounds."""
+        if self.passes is not None:
+            return self.passes
+        # Passes do not shrink codes, and would undo what that gains.
+        return 1 if self.overfits else max(1, self.rounds // PASSES)
+
     def _batch(self, number: int) -> int:
         """Number of signals in the mini-batches of a round, counted from 0."""
-        done = number / (self.rounds - self.passes)
+        done = number / (self.rounds - self._passes)
         return self.online.batch(self.n_atoms, done, self.sample.rows.shape[0], on_host(self.sample.rows))
 
     def _is_pass(self, rounds: Rounds) -> bool:
         """Whether the round after these is a pass over all signals."""
         stalled = bool(rounds) and len(rounds) - self.best(rounds) > self.patience
-        return stalled or len(rounds) >= self.rounds - self.passes or any(not each["remembered"] for each in rounds)
+        return stalled or len(rounds) >= self.rounds - self._passes or any(not each["remembered"] for each in rounds)
 
     @staticmethod
     def _error(numbers: Numbers) -> float:
@@ -318,12 +378,12 @@ class Limited:
         batches = np.concatenate(passes)[: STEPS * size].reshape(STEPS, size)
         penalty = self.online.penalty(Phi, take_rows(rows, batches[0])) if self.overfits else None
         for step, chosen in enumerate(batches):
-            done = (number + step / STEPS) / (self.rounds - self.passes)
+            done = (number + step / STEPS) / (self.rounds - self._passes)
             Phi, recent, new = self.online.step(Phi, recent, take_rows(rows, chosen), done, penalty)
             parts.append(new)
             report(step + 1)
         assert recent is not None
-        atoms, recent = with_replacements(Phi.T, recent, self._fresh(number + 1), self.online.max_coherence, SELDOM)
+        atoms, recent = self.online.replaced(Phi.T, recent, self._fresh(number + 1))
         total = sum(parts[1:], start=parts[0])
         return Stage(from_numpy(to_numpy(contiguous(atoms.T)), stage.Phi), recent, total.fractions), total
 
@@ -337,5 +397,5 @@ class Limited:
         else:
             atoms = optimal_directions(total)
         spare = from_numpy(to_numpy(self._fresh(number + 1)), Phi)
-        atoms, _ = with_replacements(atoms, total, spare, self.online.max_coherence, SELDOM)
+        atoms, _ = self.online.replaced(atoms, total, spare)
         return Stage(namespace(atoms).astype(atoms.T, Phi.dtype), usage=total.fractions), total

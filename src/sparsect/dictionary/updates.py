@@ -13,6 +13,8 @@ from .statistics import Statistics
 
 # Atoms used by fewer than this fraction of the signals are replaced.
 RARE = 1e-5
+# Atoms with a larger absolute inner product are nearly the same.
+SAME = 0.95
 # Atoms whose distances from their optima are computed in one matrix product.
 BLOCK = 32
 
@@ -119,3 +121,29 @@ def with_replacements(
         codes_signals=statistics.codes_signals * stays[:, None],
         usage=statistics.usage * stays,
     )
+
+
+def turned_apart(atoms: Array, limit: float, nonnegative: bool = False, sweeps: int = 100) -> Array:
+    """Turn atoms apart, as little as necessary, until no two of them have an absolute inner product above a limit.
+
+    Parameters
+    ----------
+    atoms : array, shape (n, m)
+        The atoms, of norm 1.
+    limit : float
+        The limit. A number near or below ``sqrt((n - m) / (m (n - 1)))``, the Welch bound, may be exceeded.
+    nonnegative : bool, optional
+        Whether the entries of the atoms are nonnegative, and stay so.
+    sweeps : int, optional
+        How often all pairs of atoms are visited at most.
+
+    Returns
+    -------
+    array, shape (n, m)
+        The atoms, of norm 1.
+    """
+    from ..kernels.atoms import turn_apart
+
+    turned = np.array(to_numpy(atoms), dtype=np.float64, order="C")
+    turn_apart(turned, limit, nonnegative, sweeps)
+    return namespace(atoms).astype(from_numpy(turned, atoms), atoms.dtype)

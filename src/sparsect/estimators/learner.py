@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from ..backend.arrays import Array, contiguous, on_host, to_numpy
-from ..backend.checks import choice, whole_number
+from ..backend.arrays import contiguous, on_host, to_numpy
+from ..backend.checks import choice, reject, whole_number
 from ..backend.devices import batch_rows, place
+from ..backend.norms import squared_norm
 from ..dictionary import ArraySource, DaskSource, Dictionary, learn
 from ..dictionary.cluster import Cluster
-from ..dictionary.online import BATCH, SELDOM, Online
-from ..dictionary.samples import completed, starting_atoms
+from ..dictionary.online import Online
+from ..dictionary.samples import completed, draw_rows
 from ..dictionary.sources import is_dask
-from ..dictionary.statistics import Statistics
-from ..dictionary.updates import with_replacements
+from ..dictionary.stream import Stream
 from ..solvers.base import Solver
 from .base import CodingEstimator
 
-# Steps of ``partial_fit`` between replacements of atoms.
-REPLACING = 20
+# Signals from which ``fit`` determines the mean energy, which ``partial_fit`` needs.
+MEASURED = 1000
 
 
 class DictionaryLearner(CodingEstimator):
@@ -48,7 +49,8 @@ class DictionaryLearner(CodingEstimator):
     nonnegative_codes, nonnegative_atoms : bool, optional
         Whether the codes, and the entries of the atoms, are nonnegative; for 'l0' only.
     max_coherence : float, optional
-        The largest absolute inner product of two atoms; the one used less is replaced. For 'l0' only.
+        The largest absolute inner product of two atoms, see :func:`sparsect.dictionary.learn` for what is guaranteed.
+        For 'l0' only.
     coder : Solver, optional
         The solver that codes during learning, see :func:`sparsect.dictionary.learn` for the default.
     code_iter : int, optional
@@ -88,8 +90,8 @@ class DictionaryLearner(CodingEstimator):
     (20, 16)
     """
 
-    _recent: Statistics | None
-    _seen: float
+    _stream: Stream | None
+    _energy: float
 
     def __init__(
         self,
@@ -167,6 +169,7 @@ class DictionaryLearner(CodingEstimator):
         }
         if self.objective != "lp":
             settings["sparsity"] = self._sparsity(X.shape[1], settings["n_atoms"])
+        source: ArraySource | DaskSource
         if is_dask(X):
             source = DaskSource(X, self.missing)
             self.n_features_in_ = int(X.shape[1])
@@ -175,18 +178,21 @@ class DictionaryLearner(CodingEstimator):
         else:
             first = place(X[:1, :], self.device)
             batch = ArraySource.BATCH if on_host(first) else batch_rows(X.shape[1])
-            learned = learn(ArraySource(X, batch, self.device, self.missing), **settings)
-            self._set_dictionary(learned.placed_like(X))
+            source = ArraySource(X, batch, self.device, self.missing)
+            self._set_dictionary(learn(source, **settings).placed_like(X))
         self.n_iter_ = len(self.dictionary_.rounds)
-        self._recent, self._seen = None, math.inf
+        some = draw_rows(source, MEASURED, np.random.default_rng(self._seed()))
+        self._energy = float(to_numpy(squared_norm(completed(some))).mean(dtype=float))
+        self._stream = None
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on learning with more signals, which need not be kept.
 
-        Each step codes 256 signals and adds their statistics to those of earlier ones, which fade; see
-        :func:`sparsect.dictionary.learn`. The first call takes atoms from X, unless ``fit`` was called before. X must
-        be in main memory, and ``objective`` 'l0'.
+        Each step codes 64 signals and adds their statistics to those of earlier ones, which fade; see
+        :func:`sparsect.dictionary.learn`. The first atoms are the first signals, unless ``fit`` was called before.
+        It does not matter how the signals are divided among calls: those that do not suffice for a step are kept, and
+        added to those of the next call. Rows of zeros are left out. X must be in main memory, and ``objective`` 'l0'.
 
         Parameters
         ----------
@@ -204,31 +210,22 @@ class DictionaryLearner(CodingEstimator):
         begun = hasattr(self, "components_")
         rows = to_numpy(self._checked(X, reset=not begun))
         n_atoms = rows.shape[1] if self.n_atoms is None else whole_number("n_atoms", self.n_atoms, 1)
+        if begun and n_atoms != self.n_components_:
+            raise reject("n_atoms", n_atoms, f"be {self.n_components_}, as in earlier calls")
         sparsity = whole_number("sparsity", self._sparsity(rows.shape[1], n_atoms), 1, min(n_atoms, rows.shape[1]))
         signs = (self.nonnegative_codes, self.nonnegative_atoms)
         online = Online(sparsity, self.coder, self.code_iter, *signs, self.max_coherence)
-        seed = self._seed()
-
-        def fresh(number: int) -> Array:
-            return starting_atoms(
-                completed(rows), n_atoms, np.random.default_rng([seed, number]), signs[1], not signs[0]
-            )
-
-        if not begun:
-            self.n_iter_, self._recent, self._seen = 0, None, 0.0
-        Phi = contiguous(to_numpy(self.components_ if begun else fresh(0)).T)
-        if begun and self._recent is None:
-            self._recent = online.recalled(Phi, rows)
-        for start in range(0, rows.shape[0], BATCH):
-            signals = rows[start : start + BATCH]
-            Phi, recent, _ = online.step(Phi, self._recent, signals, online.progress(n_atoms, self._seen))
-            self._seen += signals.shape[0]
-            self.n_iter_ += 1
-            if self.n_iter_ % REPLACING == 0:
-                atoms, recent = with_replacements(Phi.T, recent, fresh(self.n_iter_), self.max_coherence, SELDOM)
-                Phi = contiguous(atoms.T)
-            self._recent = recent
-        self._set_dictionary(Dictionary(Phi))
+        if begun and self._stream is not None:
+            stream = replace(self._stream, online=online, seed=self._seed())
+        else:
+            stream = Stream(online, n_atoms, self._seed(), rows[:0])
+        if begun and self._stream is None:
+            Phi = contiguous(to_numpy(self.components_).T)
+            stream = replace(stream, Phi=Phi, recent=online.recalled(Phi, self._energy), seen=math.inf)
+        stream = stream.followed(rows)
+        ended = stream.ended()
+        self._stream, self.n_iter_ = stream, ended.steps
+        self._set_dictionary(Dictionary(ended.Phi))
         return self
 
     def _seed(self) -> int:
