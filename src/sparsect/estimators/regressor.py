@@ -462,8 +462,8 @@ class SparseRegressor(SubsetRegressor):
             The targets.
         sample_weight : array, shape (n_samples,), optional
             Weights of the samples. A sample of weight 2 counts like two samples, so relative weights should have a mean
-            of 1. If :func:`sparsect.recover` chooses the number of features (``nonnegative``, ``groups`` or another
-            ``method``), weights are relative.
+            of 1. If :func:`sparsect.recover` chooses the number of features (with another ``method``), weights are
+            relative.
 
         Returns
         -------
