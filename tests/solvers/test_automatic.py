@@ -194,9 +194,11 @@ class TestJointSupports:
     def test_as_many_times_as_nonzeros(self, rng, dtype):
         """Without noise, all columns are found whatever Phi is like; simultaneous OMP is misled by strong ones."""
         Phi, found = correlated(rng, 60, 150, 0.95).astype(dtype), []
+        # In single precision, weaker directions are too close to rounding errors.
+        strengths = np.array([10, 1, 10, 1, 1, 1 if dtype == "float32" else 0.1])
         for _ in range(10):
             x, places = np.zeros((6, 150), dtype=dtype), np.sort(rng.permutation(150)[:6])
-            x[:, places] = rng.standard_normal((6, 6)) * np.array([10, 1, 10, 1, 1, 0.1])
+            x[:, places] = rng.standard_normal((6, 6)) * strengths
             y = x @ Phi.T
             problem = sparsect.Problem(Phi, y[None], sets.JointSparse(6, 6))
             assert np.flatnonzero(rank_aware(problem)[0, :150]).tolist() == places.tolist()

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend.arrays import Array, BoolArray, epsilon, from_numpy, to_numpy
+from ...backend.arrays import Array, BoolArray, epsilon, from_numpy
+from ...kernels.supports import wide
 from ...kernels.supports.limits import DEPENDENT
 from ...problems import Problem
 
@@ -29,19 +30,22 @@ def rank_aware(problem: Problem) -> Array:
     array, shape (batch, times n)
         1 at the selected entries, 0 elsewhere.
     """
-    Phi, A = to_numpy(problem.operator.inner.Phi), problem.structure
+    Phi, A, smallest = wide(problem.operator.inner.Phi, None), problem.structure, epsilon(problem.y) ** 0.5
     selected = np.zeros((problem.batch, A.layout.count), dtype=bool)
-    for row, y in enumerate(to_numpy(problem.y)):
-        selected[row] = _select(Phi, y.reshape(problem.operator.times, -1).T, A.counts[0])
+    for row, y in enumerate(wide(problem.y, None)):
+        selected[row] = _select(Phi, y.reshape(problem.operator.times, -1).T, A.counts[0], smallest)
     return A.of_entries(from_numpy(selected.astype(np.float64), problem.y))
 
 
-def _select(Phi: Any, rest: Any, size: int) -> BoolArray:
-    """Select the columns of one row; ``rest`` holds the measurements of each time in a column."""
+def _select(Phi: Any, rest: Any, size: int, smallest: float) -> BoolArray:
+    """Select the columns of one row; ``rest`` holds the measurements of each time in a column.
+
+    Directions are rounding errors below a fraction of the residual, ``smallest``.
+    """
     squares = np.sum(np.abs(Phi) ** 2, axis=0)
     left, selected = squares.copy(), np.zeros(squares.size, dtype=bool)
     chosen = np.zeros((Phi.shape[0], 0), dtype=np.result_type(Phi, rest))
-    rounding = epsilon(rest) ** 0.5 * np.linalg.norm(rest)
+    rounding = smallest * np.linalg.norm(rest)
     for count in range(size, 0, -1):
         directions, lengths, _ = np.linalg.svd(rest, full_matrices=False)
         directions = directions[:, :count][:, lengths[:count] > rounding]
@@ -57,5 +61,6 @@ def _select(Phi: Any, rest: Any, size: int) -> BoolArray:
         new = new / np.linalg.norm(new)
         chosen = np.column_stack([chosen, new])
         left = left - np.abs(new.conj() @ Phi) ** 2
+        left[column] = 0
         rest = rest - np.outer(new, new.conj() @ rest)
     return selected
