@@ -10,9 +10,9 @@ from ...problems import Problem
 from ..support_sampler import TINY, in_main_memory
 
 # A posterior mean with s entries whose residual exceeds this multiple of that of the supports does not explain y. It is
-# spread over columns that are almost the same, and the mean given one support is taken instead. If the probabilities of
-# its entries add up to this part of s or more, few nonzeros are in doubt, and the second, smaller multiple decides.
-WORSE, FEW_IN_DOUBT, WORSE_IF_FEW = 2.0, 0.9, 1.1
+# spread over columns that are almost the same, and the mean given one support is taken instead. The second, smaller
+# multiple decides if few nonzeros are in doubt: an expected number of at most this part of s, and at most so many.
+WORSE, WORSE_IF_FEW, FEW_IN_DOUBT = 2.0, 1.1, (0.1, 1.0)
 # The smallest ridge, relative to the largest squared norm of a column: the level of rounding errors.
 RIDGE = 1e-12
 

@@ -389,7 +389,8 @@ def _explaining(problem: Problem, ended: SamplerState, found: Array) -> Array:
     mean = project(ended.answer, A)
     there = mean != 0
     probability = xp.sum(xp.where(there, ended.answer_inclusion, 0.0), axis=1)
-    few_in_doubt = probability >= FEW_IN_DOUBT * xp.sum(xp.astype(there, xp.float64), axis=1)
+    count = xp.sum(xp.astype(there, xp.float64), axis=1)
+    few_in_doubt = count - probability <= xp.clip(FEW_IN_DOUBT[0] * count, 0.0, FEW_IN_DOUBT[1])
     ratio = misfit(mean) / xp.clip(ended.answer_misfit, TINY, None)
     poor = (ratio > WORSE**2) | (few_in_doubt & (ratio > WORSE_IF_FEW**2))
     if not to_numpy(poor).any():
