@@ -137,7 +137,7 @@ class TestLearn:
         assert 2 < max(numbers["nonzeros"] for numbers in other.rounds) <= 3
 
     def test_colours_and_pages(self, called, photographs, tmp_path):
-        arguments = ("--atoms", 30, "--patch", 4, "--patches", 1000, "--rounds", 2, "--out", "colours.npz")
+        arguments = ("--atoms", 30, "--patch", 4, "--patches", 1500, "--rounds", 2, "--out", "colours.npz")
         done = called("learn", "photos", "--colour", *arguments)
         assert done.returncode == 0, done.stderr
         assert sparsect.load_dictionary(tmp_path / "colours.npz").Phi.shape == (48, 30)
