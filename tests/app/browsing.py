@@ -110,17 +110,17 @@ class Browser:
         self._click(button)
 
     def _click(self, find):
-        """Click what is found; elements may be replaced between two calls while the page changes."""
-        from selenium.common.exceptions import StaleElementReferenceException
+        """Click what is found; elements may be replaced, or move, between two calls while the page changes."""
+        from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 
-        for attempt in range(5):
-            with contextlib.suppress(StaleElementReferenceException):
+        for attempt in range(8):
+            with contextlib.suppress(StaleElementReferenceException, ElementClickInterceptedException):
                 element = find()
                 self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
                 element.click()
                 return
             time.sleep(0.2 * attempt)
-        raise AssertionError("what is to be clicked is replaced all the time")
+        raise AssertionError("what is to be clicked is replaced or covered all the time")
 
     def enter(self, label, value):
         """Type a number into the field with this label."""
