@@ -13,6 +13,7 @@ from .backend.arrays import (
     Array,
     BoolArray,
     NumpyArray,
+    at_columns,
     from_numpy,
     is_complex,
     is_single,
@@ -352,12 +353,7 @@ class Units:
         array, shape (batch, n)
             The same values, and zeros.
         """
-        if self.kept is None:
-            return x
-        # Columns that were left out are taken from a zero at the end.
-        xp = namespace(x)
-        places = np.where(self.kept, np.cumsum(self.kept) - 1, x.shape[-1])
-        return xp.take(xp.concat([x, xp.zeros_like(x[..., :1])], axis=-1), from_numpy(places, x), axis=-1)
+        return x if self.kept is None else at_columns(x, np.flatnonzero(self.kept), self.kept.size)
 
 
 def random_problem(

@@ -340,3 +340,27 @@ def take_rows(x: Array, rows: IntArray) -> Array:
         The selected rows.
     """
     return x[rows] if type(x) is np.ndarray else namespace(x).take(x, from_numpy(rows, x), axis=0)
+
+
+def at_columns(values: Array, columns: IntArray, n: int) -> Array:
+    """Put values at some columns, and zeros at the others.
+
+    Parameters
+    ----------
+    values : array, shape (batch, number of columns)
+        Array of any library, with at least one column.
+    columns : numpy.ndarray of int
+        Where its columns are put.
+    n : int
+        The number of all columns.
+
+    Returns
+    -------
+    array, shape (batch, n)
+        The wider array.
+    """
+    # The other columns are taken from a zero at the end.
+    xp, places = namespace(values), np.full(n, columns.size)
+    places[columns] = np.arange(columns.size)
+    padded = xp.concat([values, xp.zeros_like(values[..., :1])], axis=-1)
+    return xp.take(padded, from_numpy(places, values), axis=-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backend.arrays import Array, from_numpy, namespace, real_dtype, to_numpy
+from ..backend.arrays import Array, at_columns, from_numpy, namespace, real_dtype, to_numpy
 from ..backend.norms import norm, squared_norm
 from ..kernels.fitting import corrects_rounding, fit, fit_bounded
 from ..kernels.thresholding import Structure, project
@@ -87,7 +87,7 @@ def refit(operator: Operator, y: Array, x: Array, structure: Structure | None = 
 
 def _in_parts(operator: Operator, y: Array, support: Array) -> Array:
     """Fit a few rows at a time, with the columns in their supports only."""
-    xp, used, n = namespace(y), to_numpy(support), operator.shape[1]
+    xp, used = namespace(y), to_numpy(support)
     rows = max(1, USED // int(used.sum(axis=1).max(initial=1)))
     parts = []
     for start in range(0, max(y.shape[0], 1), rows):
@@ -97,11 +97,7 @@ def _in_parts(operator: Operator, y: Array, support: Array) -> Array:
             parts.append(xp.zeros_like(support[some, :], dtype=y.dtype))
             continue
         fitted = fit(operator.among(columns), y[some, :], from_numpy(used[some][:, columns], support))
-        # The other columns are taken from a zero at the end.
-        places = np.full(n, columns.size)
-        places[columns] = np.arange(columns.size)
-        padded = xp.concat([fitted, xp.zeros_like(fitted[:, :1])], axis=1)
-        parts.append(xp.take(padded, from_numpy(places, y), axis=1))
+        parts.append(at_columns(fitted, columns, operator.shape[1]))
     return xp.concat(parts)
 
 

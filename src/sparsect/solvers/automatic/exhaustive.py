@@ -7,14 +7,15 @@ import numpy as np
 from ...backend.arrays import to_numpy
 from ...kernels.supports import posterior_of_all
 from ...kernels.thresholding import keep_largest
+from ...operators.least_squares import MANY
 from ...operators.polishing import correlations, gram_in_memory
 from ...problems import Problem
 from ..support_sampler import noise_floor
 from .easy import Easy
 from .most_probable import WORSE, mean_given_support
 
-# With more columns, only so many are looked at: others are far less probable places of the one nonzero.
-MANY, BEST = 8192, 1024
+# Of many columns, only so many are looked at: others are far less probable places of the one nonzero.
+BEST = 1024
 
 
 def solve_exactly(problem: Problem) -> Easy:
