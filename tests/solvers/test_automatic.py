@@ -354,6 +354,9 @@ class TestManyColumns:
             row[rng.choice(9000, 5, replace=False)] = 1
         y = rng.standard_normal((200, 20))
         fitted = refit(sparsect.as_operator(Phi), y, x)
+        xp = pytest.importorskip("array_api_strict")
+        strict = refit(sparsect.as_operator(xp.asarray(Phi)), xp.asarray(y), xp.asarray(x))
+        np.testing.assert_allclose(np.asarray(strict), fitted, atol=1e-9)
         assert not fitted[0].any()
         for row in (1, 100, 199):
             support = np.flatnonzero(x[row])

@@ -91,7 +91,7 @@ def _in_parts(operator: Operator, y: Array, support: Array) -> Array:
     rows = max(1, USED // int(used.sum(axis=1).max(initial=1)))
     parts = []
     for start in range(0, max(y.shape[0], 1), rows):
-        some = slice(start, start + rows)
+        some = slice(start, min(start + rows, y.shape[0]))
         columns = np.flatnonzero(used[some].any(axis=0))
         if not columns.size:
             parts.append(xp.zeros_like(support[some, :], dtype=y.dtype))
